@@ -196,7 +196,7 @@ def test_xml_is_parsed():
     (_, n, entry), data = xml
     at = Tiff(slide).u32(entry + 8)
     text_ = data[at:at + n - 1]
-    for old, new in ((b'"', b"'"), (b"=", b" = "), (b"&quot;", b"&#34;"), (b"<Array>", b'<!-- <DataObject ObjectType="PixelDataRepresentation"> -->')):
+    for old, new in ((b'"', b"'"), (b"=", b" = "), (b"&quot;", b"&#34;"), (b"<Array>", b'<Array><!-- <DataObject ObjectType="PixelDataRepresentation"> -->')):
         slide = described(text_.replace(old, new), tiff("philips"))
         j = convert(slide, "--level", "2")[2]
         with h5py.File(j["store"], "r") as f:
@@ -208,7 +208,7 @@ def test_xml_that_is_not_believed():
     cases = [  # the description, words
         ('<!DOCTYPE OME [<!ENTITY a "0.25">]>' + ome("PhysicalSizeX='&a;'"), "DOCTYPE"), ('<!DOCTYPE OME SYSTEM "file:///etc/passwd">' + ome(), "DOCTYPE"),
         (deep, "64 deep"), (wide, "256 attributes"), (ome(after=100 * "<Image/>"), "64 pictures"), (ome()[:-10], "damaged: "),
-        (ome() .replace("SizeX", "<"), "damaged: "), (ome(before="&undeclared;"), "damaged: "), (PREFIXED.replace("SizeX", 'SizeZ="7" SizeX'), "7 focal planes"),
+        (ome() .replace("SizeX", "<"), "damaged: "), (ome(before="&undeclared;"), "damaged: "), (PREFIXED.replace(" SizeX", ' SizeZ="7" SizeX'), "7 focal planes"),
         (ome("SizeT = '3'"), "3 time points"), (ome(name="Label"), "an OME-TIFF without a slide"),
         (ome(after='<Image Name="other"><Pixels SizeX="800" SizeY="600"/></Image>'), "2 pictures"),
         (ome(inside='<TiffData><UUID FileName="b.ome.tif">urn:uuid:2</UUID></TiffData>').replace("<OME", '<OME UUID="urn:uuid:1"'), "in another file, b.ome.tif"),

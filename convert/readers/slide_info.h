@@ -34,7 +34,7 @@ struct slide_info {
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
-/* um per pixel of every format: what no scanner has becomes unknown, and what is doubtful stays; the
+/* um per pixel of every format: what no scanner has becomes unknown, what is doubtful stays, and the
  * note says so. */
 void slide_check_mpp(struct slide_info *i);
 

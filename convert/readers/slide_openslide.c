@@ -10,6 +10,7 @@
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/sources.h"
 #include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff_pyramid.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -138,7 +139,7 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         return err_set(e, "out of memory");
     }
     if (tiff_file_check_level(file, info, e) ||
-        (!strcmp(info->vendor, "generic-tiff") && tiff_file_check_pages(file, 0, e))) {
+        (lists_tiles(info->vendor) && tiff_pyramid_check(file, e))) {
         reader_close(&r->slide);
         return -1;
     }

@@ -51,13 +51,13 @@ static void tiff_close(struct slide *s)
 
 static bool is_aperio(const struct tiff_level *l)
 {
-    return l->kind == TIFF_APERIO;
+    return l->pyramid.kind == TIFF_APERIO;
 }
 
 /* OpenSlide's name of the format. */
 static const char *vendor_of(const struct tiff_level *l)
 {
-    return is_aperio(l) ? "aperio" : l->kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
+    return is_aperio(l) ? "aperio" : l->pyramid.kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
 }
 
 /* Why the tiles cannot be kept, if they cannot. */
@@ -81,7 +81,7 @@ static void describe(struct tiff_slide *v, int64_t level)
     const struct tiff_level *l = &v->level;
     struct slide_info *i = &v->info;
     *i = (struct slide_info){.level = level,
-                             .downsample = l->downsample,
+                             .downsample = l->pyramid.downsamples[level],
                              .width = l->width,
                              .height = l->height,
                              .tile_cols = l->format.cols,
@@ -94,15 +94,15 @@ static void describe(struct tiff_slide *v, int64_t level)
     i->is_gray = tile_is_gray(&l->format) && !l->in_planes;
     name_obstacle(l, i);
     memset(i->background, 255, 3);
-    i->levels = l->levels;
-    memcpy(i->downsamples, l->downsamples, sizeof i->downsamples);
+    i->levels = l->pyramid.levels;
+    memcpy(i->downsamples, l->pyramid.downsamples, sizeof i->downsamples);
     snprintf(i->vendor, sizeof i->vendor, "%s", vendor_of(l));
-    i->mpp_x = l->mpp_x;
-    i->mpp_y = l->mpp_y;
+    i->mpp_x = l->pyramid.mpp_x;
+    i->mpp_y = l->pyramid.mpp_y;
     i->objective_power = NAN;
     if (is_aperio(l)) {
-        i->mpp_x = i->mpp_y = svs_description_number(l->description, "MPP");
-        i->objective_power = svs_description_number(l->description, "AppMag");
+        i->mpp_x = i->mpp_y = svs_description_number(l->pyramid.description, "MPP");
+        i->objective_power = svs_description_number(l->pyramid.description, "AppMag");
     }
 }
 
@@ -110,21 +110,11 @@ static void describe(struct tiff_slide *v, int64_t level)
 static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 {
     struct slide_info *i = &v->info;
-    if (v->level.kind > TIFF_PHILIPS)
+    if (v->level.pyramid.kind > TIFF_PHILIPS)
         return;
     text_replace(why->msg, sizeof why->msg, v->file->path, "the file"); /* stores keep no path */
     snprintf(i->problem, sizeof i->problem, "%.200s",
              known < 0 ? why->msg : "OpenSlide does not know it");
-}
-
-static void take_description(struct slide_info *i, const struct slide_info *w, bool levels)
-{
-    memcpy(i->quickhash, w->quickhash, sizeof i->quickhash);
-    memcpy(i->background, w->background, 3);
-    if (!levels)
-        return;
-    i->downsample = w->downsample;
-    memcpy(i->downsamples, w->downsamples, sizeof i->downsamples);
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
@@ -134,10 +124,10 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     struct err why = {""};
     struct slide_info *i = &v->info;
     const struct tiff_level *l = &v->level;
-    const bool visible = level < l->visible;
-    if (!slide_metadata_available())
+    const int64_t seen = l->pyramid.seen[level];
+    if (!slide_metadata_available() || l->pyramid.seen[0] != 0) /* it takes another for the slide */
         return 1;
-    const int known = slide_metadata_open(&v->metadata, v->file, visible ? level : 0, &w, &why);
+    const int known = slide_metadata_open(&v->metadata, v->file, seen < 0 ? 0 : seen, &w, &why);
     if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
     if (known == -1) { /* the file has the level: a call that failed has hidden it */
@@ -149,14 +139,15 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
         return 1;
     }
     if (strcmp(w.vendor, i->vendor) != 0 ||
-        (visible && (w.width != i->width || w.height != i->height)))
+        (seen >= 0 && (w.width != i->width || w.height != i->height)))
         return slide_metadata_confirm(v->metadata, e); /* 0: to OpenSlide. A call may have failed */
-    if (w.levels != l->visible) { /* a level that a failed call has hidden from OpenSlide */
+    if (w.levels != l->pyramid.n_seen) { /* a level that a failed call has hidden from OpenSlide */
         errno = EIO;
         return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
-                       w.levels, l->visible);
+                       w.levels, l->pyramid.n_seen);
     }
-    take_description(i, &w, l->visible == l->levels);
+    memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
+    memcpy(i->background, w.background, 3);
     return 1;
 }
 
@@ -226,7 +217,8 @@ static int tiff_properties(struct slide *s,
     const struct tiff_slide *v = from_slide(s);
     if (v->metadata)
         return slide_metadata_properties(v->metadata, put, ctx);
-    return is_aperio(&v->level) ? svs_description_properties(v->level.description, put, ctx) : 0;
+    return is_aperio(&v->level) ? svs_description_properties(v->level.pyramid.description, put, ctx)
+                                : 0;
 }
 
 static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,

@@ -113,15 +113,20 @@ static bool widen(const struct tiff_file *t, struct tiff_directory *d, uint64_t 
 bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d)
 {
     const size_t head = t->is_big ? 8 : 2, entry = t->is_big ? 20 : 12, word = t->is_big ? 8 : 4;
-    uint8_t bytes[20];
+    uint8_t bytes[8], some[AT_A_TIME];
     *d = (struct tiff_directory){0};
     if (at == 0 || !get_bytes(t, at, bytes, head))
         return false;
     const uint64_t n = number(t, bytes, head);
     if (n < 1 || n > MOST_TAGS || !(d->tags = calloc((size_t)n, sizeof *d->tags)))
         return false;
-    for (at += head; d->n < n && get_bytes(t, at, bytes, entry); at += entry)
-        d->tags[d->n++] = take_tag(t, bytes, at);
+    for (at += head; d->n < n; at += entry, d->n++) {
+        const size_t k = d->n % (AT_A_TIME / entry);
+        const size_t left = (size_t)n - d->n, most = AT_A_TIME / entry;
+        if (k == 0 && !get_bytes(t, at, some, (left < most ? left : most) * entry))
+            break;
+        d->tags[d->n] = take_tag(t, some + k * entry, at);
+    }
     const size_t link = t->is_wide ? 8 : word;
     if (d->n == n && get_bytes(t, at, bytes, link) && (!t->is_wide || widen(t, d, at + link))) {
         d->next = number(t, bytes, link);
@@ -203,29 +208,53 @@ uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory 
     return tag && tiff_file_values(t, tag, 0, 1, &v) ? v : otherwise;
 }
 
+double tiff_file_rational(const struct tiff_file *t, const struct tiff_directory *d,
+                          uint16_t wanted)
+{
+    enum { RATIONAL = 5 };
+    uint8_t bytes[8];
+    const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
+    if (!tag || tag->type != RATIONAL || tag->count < 1)
+        return NAN;
+    uint64_t above = tag->at & UINT32_MAX, below = tag->at >> 32; /* in the entry of a BigTIFF */
+    if (t->is_big && tag->count == 1 && t->is_swapped) {
+        above = tag->at >> 32;
+        below = tag->at & UINT32_MAX;
+    } else if (!t->is_big || tag->count > 1) {
+        if (!get_bytes(t, tag->at, bytes, sizeof bytes))
+            return NAN;
+        above = number(t, bytes, 4);
+        below = number(t, bytes + 4, 4);
+    }
+    return above && below ? (double)above / (double)below : NAN;
+}
+
+char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most)
+{
+    const uint64_t n = tiff_tag_bytes(tag);
+    char *text = n > 0 && n <= most && tag->at <= t->bytes && n <= t->bytes - tag->at
+                     ? malloc((size_t)n + 1)
+                     : NULL;
+    if (text && get_bytes(t, tag->at, text, (size_t)n)) {
+        text[n] = 0;
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
 void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t wanted,
                     char *out, size_t size)
 {
     const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
     out[0] = 0;
-    if (!tag || tag->type != 2)
+    if (!tag || (tag->type != 1 && tag->type != 2)) /* some programs write bytes */
         return;
     const size_t n = tag->count < size - 1 ? (size_t)tag->count : size - 1;
     if (get_bytes(t, tag->at, out, n))
         out[n] = 0;
     else
         out[0] = 0;
-}
-
-uint64_t tiff_file_first_value(const struct slide_file *file, uint16_t wanted, uint64_t otherwise)
-{
-    struct tiff_file t;
-    struct tiff_directory d;
-    if (!tiff_file_open(&t, file) || !tiff_file_directory(&t, t.first, &d))
-        return otherwise;
-    const uint64_t v = tiff_file_value(&t, &d, wanted, otherwise);
-    tiff_directory_free(&d);
-    return v;
 }
 
 /* --- empty tiles --- */
@@ -331,44 +360,6 @@ int tiff_file_check_level(const struct slide_file *file, const struct slide_info
         r = check_samples(&t, &d, e);
     tiff_directory_free(&d);
     return r;
-}
-
-/* A tiled picture that is no smaller copy of the first one. Labels and overviews are in strips. */
-static bool is_other_picture(const struct tiff_file *t, const struct tiff_directory *d,
-                             uint64_t width, uint64_t height)
-{
-    const double w = (double)tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
-                 h = (double)tiff_file_value(t, d, TIFF_FILE_LENGTH, 0);
-    const double scale = w / (double)width, other = h / (double)height;
-    if ((tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) & 1) ||
-        !tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH))
-        return false;
-    return scale >= 1 || fabs(scale - other) * (double)(width < height ? width : height) > 2;
-}
-
-int tiff_file_check_pages(const struct slide_file *file, int others, struct err *e)
-{
-    struct tiff_file t;
-    struct tiff_directory d;
-    uint64_t width = 0, height = 0;
-    int pages = 0;
-    if (!tiff_file_open(&t, file))
-        return 0;
-    uint64_t at = t.first;
-    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(&t, at, &d); k++) {
-        width = k ? width : tiff_file_value(&t, &d, TIFF_FILE_WIDTH, 1);
-        height = k ? height : tiff_file_value(&t, &d, TIFF_FILE_LENGTH, 1);
-        pages += k == 0 || is_other_picture(&t, &d, width, height);
-        at = d.next;
-        tiff_directory_free(&d);
-    }
-    if (pages < 2 + others)
-        return 0;
-    return err_set(e,
-                   "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
-                   "channels, time points or series); write the one that matters to a file of its "
-                   "own first",
-                   pages, at ? " or more" : "");
 }
 
 /* --- names --- */

@@ -31,14 +31,17 @@ enum {
     TIFF_FILE_SAMPLES = 277,
     TIFF_FILE_STRIP_OFFSETS = 273, /* and 279: some tiled files have these for 324 and 325 */
     TIFF_FILE_STRIP_BYTES = 279,
-    TIFF_FILE_PLANES = 284, /* 2: one plane per sample */
+    TIFF_FILE_RESOLUTION = 282, /* of rows; 283: of columns */
+    TIFF_FILE_PLANES = 284,     /* 2: one plane per sample */
     TIFF_FILE_RESOLUTION_UNIT = 296,
+    TIFF_FILE_SOFTWARE = 305,
     TIFF_FILE_TILE_WIDTH = 322,
     TIFF_FILE_TILE_LENGTH = 323,
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
     TIFF_FILE_SUBS = 330,          /* offsets of further directories */
     TIFF_FILE_SAMPLE_FORMAT = 339, /* 1 unsigned, 2 signed, 3 float */
+    TIFF_FILE_XMP = 700,
     TIFF_FILE_ICC = 34675,
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
@@ -75,8 +78,6 @@ uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 const struct tiff_tag *tiff_directory_tag(const struct tiff_directory *d, uint16_t number);
 /* Does the first directory of the file have the tag? */
 bool tiff_file_states(const struct slide_file *file, uint16_t number);
-/* The first value of a tag of the first directory, or `otherwise`. */
-uint64_t tiff_file_first_value(const struct slide_file *file, uint16_t number, uint64_t otherwise);
 
 /* Values first .. first + n - 1 of a tag of integers. False: they are not in the file. */
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
@@ -84,6 +85,12 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
 /* The first value of a tag, or `otherwise`. */
 uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                          uint64_t otherwise);
+/* The first value of a tag of type RATIONAL, if it is positive; else NaN. */
+double tiff_file_rational(const struct tiff_file *t, const struct tiff_directory *d,
+                          uint16_t number);
+/* The bytes of a tag and a 0 byte, to be free()d. NULL: there are more than `most`, they are not in
+ * the file, or out of memory. */
+char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most);
 /* The beginning of a text, terminated; "" when there is none. */
 void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                     char *out, size_t size);
@@ -99,10 +106,6 @@ int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_
                            int64_t tiles, struct err *e);
 /* The same for the open level of a TIFF slide, and: are its samples bytes? 0 for other files. */
 int tiff_file_check_level(const struct slide_file *file, const struct slide_info *i, struct err *e);
-/* For a TIFF file of no known scanner, of which OpenSlide shows one picture: does it hold others
- * that are not levels of it (planes, channels, time points, series), besides so many `others` that
- * may be there? -1: it does; e says what. */
-int tiff_file_check_pages(const struct slide_file *file, int others, struct err *e);
 /* "deflate": the name of a number of the tag Compression. */
 void tiff_file_name_compression(uint64_t number, char *text, size_t size);
 /* "tiles are deflate, 3 samples of 8 bits". */

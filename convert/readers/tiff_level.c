@@ -1,7 +1,6 @@
 /* tiff_level.c - see tiff_level.h. */
 #include "convert/readers/tiff_level.h"
 
-#include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
@@ -17,13 +16,7 @@
 #include <string.h>
 #include <tiffio.h>
 
-enum {
-    LEAST_TILE = 8,
-    MOST_TILE = 4096,
-    MOST_DIRECTORIES = 1024,
-    MOST_THUMBNAIL = 1 << 26,
-    MOST_SIDE = 1 << 14
-};
+enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26, MOST_SIDE = 1 << 14 };
 
 static void keep_quiet(const char *module, const char *fmt, va_list ap)
 {
@@ -97,83 +90,6 @@ static int small_tag(TIFF *t, uint32_t tag, int otherwise)
 {
     uint16_t v = 0;
     return TIFFGetFieldDefaulted(t, tag, &v) ? v : otherwise;
-}
-
-static double downsample(double width, double height, double level_width, double level_height)
-{
-    return (width / level_width + height / level_height) / 2;
-}
-
-/* Is the current directory a level? */
-static bool is_level(TIFF *t, const struct tiff_level *l)
-{
-    uint32_t type = 0;
-    return TIFFIsTiled(t) &&
-           (l->kind == TIFF_APERIO || l->levels == 0 ||
-            (TIFFGetField(t, TIFFTAG_SUBFILETYPE, &type) && (type & FILETYPE_REDUCEDIMAGE)));
-}
-
-/* Notes the current directory as a level. `sorted`: before the narrower ones. */
-static void add_level(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height, bool sorted)
-{
-    uint32_t w = 0, h = 0;
-    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) || !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h) ||
-        w == 0 || h == 0)
-        return;
-    const double d = downsample(width, height, w, h);
-    int64_t k = l->levels++;
-    for (; sorted && k > 1 && l->downsamples[k - 1] > d; k--) {
-        l->downsamples[k] = l->downsamples[k - 1];
-        l->at[k] = l->at[k - 1];
-    }
-    l->downsamples[k] = d;
-    l->at[k] = TIFFCurrentDirOffset(t);
-}
-
-/* Levels in the first directory's tag 330: smaller copies of it. */
-static void list_subs(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
-{
-    uint64_t subs[TIFF_LEVELS];
-    const uint64_t *list = NULL;
-    uint16_t n = 0;
-    if (!TIFFSetDirectory(t, 0) || !TIFFGetField(t, TIFFTAG_SUBIFD, &n, &list) || !list)
-        return;
-    if (n > TIFF_LEVELS - 1)
-        n = TIFF_LEVELS - 1;
-    memcpy(subs, list, n * sizeof *subs);
-    for (int k = 0; k < n; k++) {
-        uint32_t w = 0;
-        if (TIFFSetSubDirectory(t, subs[k]) && is_level(t, l) &&
-            TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w) && w < width)
-            add_level(t, l, width, height, true);
-    }
-}
-
-/* Philips: downsamples from the XML, if it has one for every level. */
-static void take_spacings(struct tiff_level *l)
-{
-    const double *x = l->xml.spacing_x, *y = l->xml.spacing_y;
-    if (l->xml.n_levels != l->levels)
-        return;
-    l->mpp_x = 1000 * x[0];
-    l->mpp_y = 1000 * y[0];
-    for (int64_t k = 0; k < l->levels; k++)
-        l->downsamples[k] = round((x[k] / x[0] + y[k] / y[0]) / 2);
-}
-
-/* Notes all levels. The first directory is the current one. */
-static void list_levels(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height)
-{
-    int k = 0;
-    do {
-        if (is_level(t, l))
-            add_level(t, l, width, height, l->kind > TIFF_PHILIPS);
-    } while (++k < MOST_DIRECTORIES && l->levels < TIFF_LEVELS && TIFFReadDirectory(t));
-    l->visible = l->levels;
-    if (l->levels == 1 && l->kind > TIFF_PHILIPS)
-        list_subs(t, l, width, height);
-    if (l->kind == TIFF_PHILIPS)
-        take_spacings(l);
 }
 
 static bool take_sizes(TIFF *t, struct tiff_level *l)
@@ -276,7 +192,7 @@ static int check_description(const struct tiff_level *l, struct err *e)
 {
     int64_t width, height;
     const int64_t cols = l->format.cols, rows = l->format.rows;
-    if (!svs_description_size(l->description, &width, &height) ||
+    if (!svs_description_size(l->pyramid.description, &width, &height) ||
         (width == l->width && height == l->height) || (width + cols - 1) / cols != l->cols ||
         (height + rows - 1) / rows != l->rows)
         return 0;
@@ -358,15 +274,13 @@ static int take_strips(TIFF *t, struct svs_strips *s, struct err *e)
     return 0;
 }
 
-/* The thumbnail of Aperio, in the second directory. Goes back to the first one. */
+/* The thumbnail of Aperio, in the second directory. */
 static int take_aperio(TIFF *t, struct tiff_level *l, uint32_t width, uint32_t height,
                        struct err *e)
 {
-    l->has_thumbnail = TIFFReadDirectory(t) && is_thumbnail(t, width, height);
-    if (l->has_thumbnail && take_strips(t, &l->thumbnail, e))
-        return -1;
-    /* a failed read leaves libtiff without a directory, so the first one is read again */
-    return TIFFSetDirectory(t, 0) ? 0 : err_set(e, "its first directory cannot be read again");
+    l->has_thumbnail =
+        TIFFSetDirectory(t, 0) && TIFFReadDirectory(t) && is_thumbnail(t, width, height);
+    return l->has_thumbnail && take_strips(t, &l->thumbnail, e) ? -1 : 0;
 }
 
 static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
@@ -375,64 +289,12 @@ static int take_icc(TIFF *t, struct tiff_level *l, struct err *e)
     uint32_t n = 0;
     if (!TIFFGetField(t, TIFFTAG_ICCPROFILE, &n, &icc) || n == 0)
         /* libtiff drops the tag when its bytes are not in the file */
-        l->lost_icc = tiff_file_states(file_of(t), TIFF_FILE_ICC);
+        l->lost_icc = l->pyramid.has_icc;
     else if ((l->icc = copy_of(icc, n)))
         l->icc_bytes = n;
     else
         return err_set(e, "out of memory");
     return 0;
-}
-
-/* Does a text tag begin so? */
-static bool begins(TIFF *t, uint32_t tag, const char *with)
-{
-    const char *text = NULL;
-    return TIFFGetField(t, tag, &text) && text && !strncmp(text, with, strlen(with));
-}
-
-/* Scanners whose files only OpenSlide puts together. */
-static const char *foreign_scanner(TIFF *t, const char *description)
-{
-    const void *xmp = NULL;
-    uint32_t n = 0;
-    if (strstr(description, "www.leica-microsystems.com/scn"))
-        return "Leica SCN";
-    if (begins(t, TIFFTAG_SOFTWARE, "MedScan"))
-        return "Trestle";
-    if (TIFFGetField(t, TIFFTAG_XMLPACKET, &n, &xmp) && memmem(xmp, n, "iScan", 5))
-        return "Ventana BIF";
-    return NULL;
-}
-
-static enum tiff_kind kind_of(TIFF *t, const struct tiff_xml *x)
-{
-    if (begins(t, TIFFTAG_SOFTWARE, "Philips") && x->kind == TIFF_XML_PHILIPS)
-        return TIFF_PHILIPS;
-    return x->kind == TIFF_XML_OME && x->n_images > 0 ? TIFF_OME : TIFF_GENERIC;
-}
-
-/* um per pixel by the resolution tags. */
-static double resolution(TIFF *t, uint32_t tag, uint64_t unit)
-{
-    float per_unit = 0;
-    if ((unit != RESUNIT_INCH && unit != RESUNIT_CENTIMETER) || !TIFFGetField(t, tag, &per_unit) ||
-        !(per_unit > 0))
-        return NAN;
-    return (unit == RESUNIT_CENTIMETER ? 10000 : 25400) / (double)per_unit;
-}
-
-static void take_mpp(TIFF *t, struct tiff_level *l)
-{
-    /* libtiff turns units that do not exist into inches */
-    const uint64_t unit =
-        tiff_file_first_value(file_of(t), TIFF_FILE_RESOLUTION_UNIT, RESUNIT_INCH);
-    l->mpp_x = resolution(t, TIFFTAG_XRESOLUTION, unit);
-    l->mpp_y = resolution(t, TIFFTAG_YRESOLUTION, unit);
-    if (l->kind != TIFF_OME)
-        return;
-    const struct tiff_xml_image *slide = &l->xml.images[l->image];
-    l->mpp_x = slide->mpp_x > 0 ? slide->mpp_x : l->mpp_x;
-    l->mpp_y = slide->mpp_y > 0 ? slide->mpp_y : l->mpp_y;
 }
 
 /* Is the first tile that exists a JFIF stream? Those are YCbCr. */
@@ -452,62 +314,30 @@ static bool has_jfif(TIFF *t, const struct tiff_level *l)
 /* Bio-Formats writes YCbCr streams and states RGB; it and tifffile read such files as YCbCr. */
 static void correct_colours(TIFF *t, struct tiff_level *l)
 {
-    l->is_jfif = l->kind == TIFF_OME && l->format.compression == TILE_JPEG &&
+    l->is_jfif = l->pyramid.kind == TIFF_OME && l->format.compression == TILE_JPEG &&
                  l->format.photometric == TILE_PHOTOMETRIC_RGB && has_jfif(t, l);
     if (l->is_jfif)
         l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
 }
 
-/* The first directory: whose file it is. 1, 0 or -1. */
-static int read_first(TIFF *t, struct tiff_level *l, bool aperio, struct err *e)
+static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, struct err *e)
 {
-    const char *description = "", *scanner;
-    if (!TIFFIsTiled(t))
-        return 0;
-    if (TIFFGetField(t, TIFFTAG_IMAGEDESCRIPTION, &description) && !description)
-        return err_set(e, "out of memory"); /* for a value that libtiff lists all the same */
-    if (!strncmp(description, "Aperio", 6) != aperio)
-        return 0;
-    if ((scanner = foreign_scanner(t, description))) {
-        err_set(e, "its format is %s", scanner);
-        return 0;
-    }
-    if (!aperio && tiff_xml_read(&l->xml, description, path_base_name(file_of(t)->path), e))
-        return -1;
-    l->kind = aperio ? TIFF_APERIO : kind_of(t, &l->xml);
-    if (l->kind == TIFF_OME && tiff_xml_slide(&l->xml, &l->image, &l->others, e))
-        return -1;
-    if (!(l->description = strdup(description)))
-        return err_set(e, "out of memory");
-    return 1;
-}
-
-static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, bool aperio,
-                            struct err *e)
-{
+    const struct tiff_pyramid *p = &l->pyramid;
     uint32_t width = 0, height = 0;
-    const int r = read_first(t, l, aperio, e);
-    if (r <= 0)
-        return r;
-    if (!TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
-        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) || width == 0 || height == 0)
+    if (!TIFFSetSubDirectory(t, p->at[0]) || !TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &width) ||
+        !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height))
         return 0;
-    take_mpp(t, l);
-    if (take_icc(t, l, e) || (aperio && take_aperio(t, l, width, height, e)))
+    if (take_icc(t, l, e) || (p->kind == TIFF_APERIO && take_aperio(t, l, width, height, e)))
         return -1;
-    list_levels(t, l, width, height);
-    if (level >= l->levels)
-        return slide_reject_level(l->levels, level, e);
-    if (!TIFFSetSubDirectory(t, l->at[level]))
+    if (level >= p->levels)
+        return slide_reject_level(p->levels, level, e);
+    if (!TIFFSetSubDirectory(t, p->at[level]))
         return err_set(e, "its directory cannot be read again");
-    if (!take_sizes(t, l) || !take_format(t, l->kind, &l->format, &l->in_planes, &l->tables))
+    if (!take_sizes(t, l) || !take_format(t, p->kind, &l->format, &l->in_planes, &l->tables))
         return 0;
-    if ((level == 0 && aperio && check_description(l, e)) ||
-        (l->kind > TIFF_PHILIPS && tiff_file_check_pages(file_of(t), l->others, e)) ||
-        take_places(t, l, e))
+    if ((level == 0 && p->kind == TIFF_APERIO && check_description(l, e)) || take_places(t, l, e))
         return -1;
     correct_colours(t, l);
-    l->downsample = l->downsamples[level];
     return 1;
 }
 
@@ -520,12 +350,13 @@ static void silence(void)
 int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
                     struct err *e)
 {
-    *l = (struct tiff_level){.mpp_x = NAN, .mpp_y = NAN};
+    *l = (struct tiff_level){0};
     silence();
     errno = 0;
     struct library io = {.file = file};
-    TIFF *t = open_library(&io);
-    int r = t ? read_directories(t, l, level, aperio, e) : 0;
+    int r = tiff_pyramid_is_aperio(file) == aperio ? tiff_pyramid_read(&l->pyramid, file, e) : 0;
+    TIFF *t = r > 0 ? open_library(&io) : NULL;
+    r = t ? read_directories(t, l, level, e) : r < 0 ? -1 : 0;
     const int code = errno;
     if (t)
         TIFFClose(t);
@@ -585,6 +416,6 @@ void tiff_level_free(struct tiff_level *l)
     free(l->tables);
     svs_strips_free(&l->thumbnail);
     free(l->icc);
-    free(l->description);
+    tiff_pyramid_free(&l->pyramid);
     *l = (struct tiff_level){0};
 }

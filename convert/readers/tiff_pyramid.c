@@ -1,0 +1,501 @@
+/* tiff_pyramid.c - see tiff_pyramid.h. */
+#include "convert/readers/tiff_pyramid.h"
+
+#include "common/base/path.h"
+#include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff_xml.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_PAGES = 1024, MOST_TEXT = 1 << 26, MOST_XMP = 1 << 20, SIDES = 2 };
+enum { REDUCED = 1, ASSOCIATED = 8 }; /* bits of NewSubfileType; Aperio's macro has both */
+enum { INCH = 2, CENTIMETER = 3 };
+
+/* What is known of a directory. */
+struct page {
+    uint64_t at, subfile, photometric, samples, unit;
+    double side[SIDES], tile[SIDES]; /* px: width and height */
+    double per_unit[SIDES];          /* resolution; NaN when it is not stated */
+    bool is_tiled, is_associated;
+};
+
+struct search {
+    struct tiff_file t;
+    struct tiff_xml xml;
+    int image, others; /* OME: the slide in the XML; pictures that come with it, place unknown */
+    struct page *pages;
+    int n;
+    struct tiff_pyramid *p;
+};
+
+/* --- directories --- */
+
+static const char *find_word(const char *line, size_t n, const char *word)
+{
+    for (size_t k = strlen(word), at = 0; at + k <= n; at++)
+        if (!strncasecmp(line + at, word, k))
+            return line + at;
+    return NULL;
+}
+
+/* "label 387x463", "Macro image", "the slide's label": not "label-free microscopy". */
+static bool line_is_associated(const char *line, size_t n)
+{
+    static const char *const words[] = {"label", "macro", "overview", "barcode"};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        const char *at = find_word(line, n, words[k]), *end = line + n;
+        if (!at || (at > line && isalpha((unsigned char)at[-1])))
+            continue;
+        const char *rest = at + strlen(words[k]);
+        rest += strspn(rest, " _-");
+        rest += rest + 5 <= end && !strncasecmp(rest, "image", 5) ? 5 : 0;
+        while (rest < end && (!isalpha((unsigned char)*rest) || *rest == 'x'))
+            rest++;
+        if (rest >= end)
+            return true;
+    }
+    return false;
+}
+
+static bool text_is_associated(const char *text)
+{
+    if (*text == '<')
+        return false;
+    for (size_t n; *text; text += n + (text[n] != 0)) {
+        n = strcspn(text, "\r\n");
+        if (line_is_associated(text, n))
+            return true;
+    }
+    return false;
+}
+
+static struct page describe(const struct tiff_file *t, uint64_t at, const struct tiff_directory *d)
+{
+    char text[256];
+    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    struct page g = {.at = at,
+                     .subfile = tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0),
+                     .photometric = tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 0),
+                     .samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
+                     .unit = tiff_file_value(t, d, TIFF_FILE_RESOLUTION_UNIT, INCH)};
+    for (int k = 0; k < SIDES; k++) {
+        const uint64_t px = tiff_file_value(t, d, (uint16_t)(TIFF_FILE_WIDTH + k), 0);
+        g.side[k] = px <= INT32_MAX ? (double)px : 0;
+        g.tile[k] = (double)tiff_file_value(t, d, (uint16_t)(TIFF_FILE_TILE_WIDTH + k), 0);
+        g.per_unit[k] = tiff_file_rational(t, d, (uint16_t)(TIFF_FILE_RESOLUTION + k));
+    }
+    g.is_tiled = g.side[0] > 0 && g.side[1] > 0 && tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH);
+    g.is_associated = (g.subfile & ASSOCIATED) || text_is_associated(text);
+    return g;
+}
+
+static bool has_page(const struct search *s, uint64_t at)
+{
+    for (int k = 0; k < s->n; k++)
+        if (s->pages[k].at == at)
+            return true;
+    return false;
+}
+
+/* All directories of the file's list. */
+static int list_pages(struct search *s, struct err *e)
+{
+    struct tiff_directory d;
+    uint64_t at = s->t.first;
+    while (s->n < MOST_PAGES && at && !has_page(s, at) && tiff_file_directory(&s->t, at, &d)) {
+        struct page *more =
+            s->n % 32 ? s->pages : realloc(s->pages, ((size_t)s->n + 32) * sizeof *more);
+        if (more) {
+            s->pages = more;
+            s->pages[s->n++] = describe(&s->t, at, &d);
+        }
+        at = d.next;
+        tiff_directory_free(&d);
+        if (!more)
+            return err_set(e, "out of memory");
+    }
+    return 0;
+}
+
+/* --- sizes and scales --- */
+
+static double area(const struct page *g)
+{
+    return g->side[0] * g->side[1];
+}
+
+/* Can a picture be the other one at 1 : `factor`, but for padding up to whole tiles? */
+static bool fits(const struct page *g, const struct page *base, double factor)
+{
+    for (int k = 0; k < SIDES; k++) {
+        const double px = base->side[k] / factor;
+        if (px > g->side[k] + 2 || px <= g->side[k] - fmax(g->tile[k], 2))
+            return false;
+    }
+    return true;
+}
+
+/* By the resolution tags; NaN when they do not say, or contradict the sizes. */
+static double stated_factor(const struct page *g, const struct page *base)
+{
+    const double f = (base->per_unit[0] / g->per_unit[0] + base->per_unit[1] / g->per_unit[1]) / 2;
+    if (g->unit != base->unit || !(f > 1) || !fits(g, base, f))
+        return NAN;
+    return fabs(f / round(f) - 1) < 0.005 ? round(f) : f;
+}
+
+static double factor_of(const struct page *g, const struct page *base)
+{
+    const double f = stated_factor(g, base);
+    return f > 1 ? f : (base->side[0] / g->side[0] + base->side[1] / g->side[1]) / 2;
+}
+
+/* May a directory that is marked as reduced be a level? Its proportions are the slide's, but for
+ * padding. */
+static bool has_proportions(const struct page *g, const struct page *base)
+{
+    double low[SIDES], high[SIDES];
+    for (int k = 0; k < SIDES; k++) {
+        low[k] = base->side[k] / (g->side[k] + 2);
+        high[k] = g->side[k] > g->tile[k] ? base->side[k] / (g->side[k] - g->tile[k]) : INFINITY;
+    }
+    return g->side[0] < base->side[0] && low[0] <= high[1] && low[1] <= high[0];
+}
+
+/* Is a directory without that mark a level? It is the slide at a whole factor. */
+static bool is_copy(const struct page *g, const struct page *base)
+{
+    const double f = round(base->side[0] / g->side[0]), stated = stated_factor(g, base);
+    if (g->photometric != base->photometric || g->samples != base->samples)
+        return false;
+    return (stated > 1 && stated == round(stated)) ||
+           (f >= 2 && fabs(base->side[0] / f - g->side[0]) <= 1.5 &&
+            fabs(base->side[1] / f - g->side[1]) <= 1.5);
+}
+
+/* Is it a picture of its own, rather than a smaller copy? */
+static bool is_other(const struct page *g, const struct page *base)
+{
+    const double w = g->side[0] / base->side[0], h = g->side[1] / base->side[1];
+    return w >= 1 || fabs(w - h) * fmin(base->side[0], base->side[1]) > 2;
+}
+
+/* --- the slide --- */
+
+static bool is_candidate(const struct page *g)
+{
+    return g->is_tiled && !g->is_associated;
+}
+
+/* OME: the directory that the XML states, or else the one of its size. */
+static int bound_page(struct search *s, const struct page **base, struct err *e)
+{
+    const struct tiff_xml_image *i = &s->xml.images[s->image];
+    const struct page *same = NULL;
+    for (int k = 0; k < s->n; k++)
+        if (!same && is_candidate(&s->pages[k]) && s->pages[k].side[0] == (double)i->width &&
+            s->pages[k].side[1] == (double)i->height)
+            same = &s->pages[k];
+    if (i->directory >= s->n)
+        return err_set(e, "its OME-XML says that the slide is directory %" PRId64 ", but it has %d",
+                       i->directory, s->n);
+    const struct page *g = &s->pages[i->directory < 0 ? 0 : i->directory];
+    if (i->directory < 0 && same)
+        g = same;
+    if (g->is_associated)
+        return err_set(e, "its OME-XML takes a label or macro for the slide");
+    if (same && area(g) != area(same))
+        return err_set(e,
+                       "its OME-XML says that the slide of %" PRId64 " x %" PRId64
+                       " px is directory %" PRId64 ", which has %.0f x %.0f px",
+                       i->width, i->height, i->directory, g->side[0], g->side[1]);
+    *base = g;
+    return g->is_tiled;
+}
+
+/* Those directories that the XML calls label, macro, overview or thumbnail. */
+static void mark_associated(struct search *s)
+{
+    const bool whole = tiff_xml_is_associated(s->xml.images[s->image].name, false);
+    for (int k = 0; k < s->xml.n_images; k++) {
+        const struct tiff_xml_image *i = &s->xml.images[k];
+        if (k == s->image || i->directory < 0 || i->directory >= s->n ||
+            !tiff_xml_is_associated(i->name, whole))
+            continue;
+        s->pages[i->directory].is_associated = true;
+        s->others--;
+    }
+}
+
+/* 1, 0: it has no tiles, -1. */
+static int find_base(struct search *s, const struct page **base, struct err *e)
+{
+    bool is_tiled = false;
+    *base = NULL;
+    if (s->p->kind == TIFF_OME) {
+        mark_associated(s);
+        return bound_page(s, base, e);
+    }
+    for (int k = 0; k < s->n; k++) {
+        const struct page *g = &s->pages[k];
+        is_tiled |= g->is_tiled;
+        if (is_candidate(g) && (!*base || (s->p->kind == TIFF_GENERIC && area(g) > area(*base))))
+            *base = g;
+    }
+    if (!*base)
+        return is_tiled ? err_set(e, "its only picture in tiles is a label or macro; convert the "
+                                     "file of the slide")
+                        : 0;
+    const struct page *first = &s->pages[0];
+    return first->is_tiled || first->is_associated || area(first) < area(*base);
+}
+
+/* --- levels --- */
+
+/* Notes a level, before the narrower ones if `sorted`. */
+static void add_level(struct tiff_pyramid *p, const struct page *g, const struct page *base,
+                      bool sorted)
+{
+    const double d = g == base ? 1 : factor_of(g, base);
+    if (p->levels == TIFF_LEVELS)
+        return;
+    int64_t k = p->levels++;
+    for (; sorted && k > 1 && p->downsamples[k - 1] > d; k--) {
+        p->downsamples[k] = p->downsamples[k - 1];
+        p->at[k] = p->at[k - 1];
+    }
+    p->downsamples[k] = d;
+    p->at[k] = g->at;
+}
+
+static bool is_level(const struct search *s, const struct page *g, const struct page *base)
+{
+    if (g == base || !is_candidate(g))
+        return false;
+    if (s->p->kind <= TIFF_PHILIPS)
+        return s->p->kind == TIFF_APERIO || (g->subfile & REDUCED);
+    return g->subfile & REDUCED ? has_proportions(g, base) : is_copy(g, base);
+}
+
+/* Levels in the tag 330 of level 0. */
+static void list_subs(struct search *s, const struct page *base)
+{
+    struct tiff_directory d, sub;
+    uint64_t at[TIFF_LEVELS - 1];
+    if (!tiff_file_directory(&s->t, base->at, &d))
+        return;
+    const struct tiff_tag *tag = tiff_directory_tag(&d, TIFF_FILE_SUBS);
+    const size_t n = !tag ? 0 : tag->count < TIFF_LEVELS - 1 ? (size_t)tag->count : TIFF_LEVELS - 1;
+    const bool found = tag && tiff_file_values(&s->t, tag, 0, n, at);
+    tiff_directory_free(&d);
+    for (size_t k = 0; found && k < n && tiff_file_directory(&s->t, at[k], &sub); k++) {
+        const struct page g = describe(&s->t, at[k], &sub);
+        if (at[k] != base->at && is_level(s, &g, base))
+            add_level(s->p, &g, base, true);
+        tiff_directory_free(&sub);
+    }
+}
+
+static int list_levels(struct search *s, const struct page *base, struct err *e)
+{
+    const bool sorted = s->p->kind > TIFF_PHILIPS;
+    int pictures = 1;
+    add_level(s->p, base, base, sorted);
+    for (int k = 0; k < s->n; k++) {
+        const struct page *g = &s->pages[k];
+        if (is_level(s, g, base))
+            add_level(s->p, g, base, sorted);
+        else if (g != base && is_candidate(g) && !(g->subfile & REDUCED))
+            pictures += is_other(g, base);
+    }
+    if (s->p->levels == 1 && sorted)
+        list_subs(s, base);
+    if (!sorted || pictures < 2 + s->others)
+        return 0;
+    return err_set(e,
+                   "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
+                   "channels, time points or series); write the one that matters to a file of its "
+                   "own first",
+                   pictures, s->n == MOST_PAGES ? " or more" : "");
+}
+
+/* How OpenSlide numbers the levels: it takes the first directory for one, and does not know labels,
+ * levels without the mark, and tag 330. */
+static void find_seen(struct search *s)
+{
+    struct tiff_pyramid *p = s->p;
+    const struct page *seen[TIFF_LEVELS];
+    const bool all = p->kind == TIFF_APERIO;
+    for (int k = 0; k < s->n && p->n_seen < TIFF_LEVELS; k++) {
+        const struct page *g = &s->pages[k];
+        if (k == 0 && !g->is_tiled)
+            break;
+        if (!g->is_tiled || !(all || k == 0 || (g->subfile & REDUCED)))
+            continue;
+        int64_t at = p->n_seen++;
+        for (; p->kind > TIFF_PHILIPS && at > 0 && seen[at - 1]->side[0] < g->side[0]; at--)
+            seen[at] = seen[at - 1];
+        seen[at] = g;
+    }
+    for (int64_t k = 0; k < p->levels; k++) {
+        p->seen[k] = -1;
+        for (int64_t j = 0; j < p->n_seen; j++)
+            p->seen[k] = seen[j]->at == p->at[k] ? j : p->seen[k];
+    }
+}
+
+/* --- um per pixel --- */
+
+static double resolution(const struct page *g, int side)
+{
+    if (g->unit != INCH && g->unit != CENTIMETER)
+        return NAN;
+    return (g->unit == CENTIMETER ? 10000 : 25400) / g->per_unit[side];
+}
+
+static void take_mpp(const struct search *s, const struct page *base)
+{
+    struct tiff_pyramid *p = s->p;
+    p->mpp_x = resolution(base, 0);
+    p->mpp_y = resolution(base, 1);
+    if (p->kind == TIFF_OME) {
+        const struct tiff_xml_image *slide = &s->xml.images[s->image];
+        p->mpp_x = slide->mpp_x > 0 ? slide->mpp_x : p->mpp_x;
+        p->mpp_y = slide->mpp_y > 0 ? slide->mpp_y : p->mpp_y;
+    }
+    if (p->kind != TIFF_PHILIPS || s->xml.n_levels < 1)
+        return;
+    const double *x = s->xml.spacing_x, *y = s->xml.spacing_y;
+    p->mpp_x = 1000 * x[0];
+    p->mpp_y = 1000 * y[0];
+    for (int64_t k = 0; s->xml.n_levels == p->levels && k < p->levels; k++)
+        p->downsamples[k] = round((x[k] / x[0] + y[k] / y[0]) / 2);
+}
+
+/* --- the file --- */
+
+/* Scanners whose files only OpenSlide puts together. */
+static const char *foreign_scanner(const struct tiff_file *t, const struct tiff_directory *d,
+                                   const char *description, const char *software)
+{
+    const struct tiff_tag *xmp = tiff_directory_tag(d, TIFF_FILE_XMP);
+    if (strstr(description, "www.leica-microsystems.com/scn"))
+        return "Leica SCN";
+    if (!strncmp(software, "MedScan", 7))
+        return "Trestle";
+    char *text = xmp ? tiff_file_bytes(t, xmp, MOST_XMP) : NULL;
+    const char *found =
+        text && memmem(text, tiff_tag_bytes(xmp), "iScan", 5) ? "Ventana BIF" : NULL;
+    free(text);
+    return found;
+}
+
+/* The first directory: whose file it is. 1, 0 or -1. */
+static int read_first(struct search *s, const struct tiff_directory *d, const char *path,
+                      struct err *e)
+{
+    struct tiff_pyramid *p = s->p;
+    char software[32];
+    const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_DESCRIPTION);
+    p->description = tag ? tiff_file_bytes(&s->t, tag, MOST_TEXT) : strdup("");
+    p->description = p->description ? p->description : strdup(""); /* not in the file */
+    if (!p->description)
+        return err_set(e, "out of memory");
+    tiff_file_text(&s->t, d, TIFF_FILE_SOFTWARE, software, sizeof software);
+    const char *scanner = foreign_scanner(&s->t, d, p->description, software);
+    if (!strncmp(p->description, "Aperio", 6))
+        p->kind = TIFF_APERIO;
+    else if (scanner)
+        return err_set(e, "its format is %s", scanner), 0;
+    else if (tiff_xml_read(&s->xml, p->description, path_base_name(path), e))
+        return -1;
+    else if (s->xml.kind == TIFF_XML_PHILIPS && !strncmp(software, "Philips", 7))
+        p->kind = TIFF_PHILIPS;
+    else
+        p->kind = s->xml.kind == TIFF_XML_OME && s->xml.n_images > 0 ? TIFF_OME : TIFF_GENERIC;
+    return p->kind == TIFF_OME && tiff_xml_slide(&s->xml, &s->image, &s->others, e) ? -1 : 1;
+}
+
+static bool states_icc(const struct search *s, uint64_t at)
+{
+    struct tiff_directory d;
+    const bool found = tiff_file_directory(&s->t, at, &d);
+    const bool states = found && tiff_directory_tag(&d, TIFF_FILE_ICC);
+    if (found)
+        tiff_directory_free(&d);
+    return states;
+}
+
+static int read_pages(struct search *s, struct err *e)
+{
+    const struct page *base;
+    if (list_pages(s, e))
+        return -1;
+    const int r = find_base(s, &base, e);
+    if (r <= 0)
+        return r;
+    if (list_levels(s, base, e))
+        return -1;
+    find_seen(s);
+    take_mpp(s, base);
+    s->p->has_icc = states_icc(s, base->at);
+    return 1;
+}
+
+bool tiff_pyramid_is_aperio(const struct slide_file *file)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    char text[8] = "";
+    if (!tiff_file_open(&t, file) || !tiff_file_directory(&t, t.first, &d))
+        return false;
+    tiff_file_text(&t, &d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    tiff_directory_free(&d);
+    return !strncmp(text, "Aperio", 6);
+}
+
+int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e)
+{
+    struct search *s = calloc(1, sizeof *s);
+    struct tiff_directory d;
+    *p = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN};
+    if (!s)
+        return err_set(e, "out of memory");
+    s->p = p;
+    int r = tiff_file_open(&s->t, file) && tiff_file_directory(&s->t, s->t.first, &d);
+    if (r > 0) {
+        r = read_first(s, &d, file->path, e);
+        tiff_directory_free(&d);
+    }
+    if (r > 0)
+        r = read_pages(s, e);
+    if (r <= 0)
+        tiff_pyramid_free(p);
+    free(s->pages);
+    free(s);
+    return r;
+}
+
+void tiff_pyramid_free(struct tiff_pyramid *p)
+{
+    free(p->description);
+    p->description = NULL;
+}
+
+int tiff_pyramid_check(const struct slide_file *file, struct err *e)
+{
+    struct tiff_pyramid p;
+    const int r = tiff_pyramid_read(&p, file, e);
+    if (r <= 0)
+        return r;
+    tiff_pyramid_free(&p);
+    return p.seen[0] == 0 ? 0
+                          : err_set(e, "its slide is not its first picture, and OpenSlide reads "
+                                       "only that; write the slide to a file of its own first");
+}

@@ -1,0 +1,51 @@
+/*
+ * tiff_pyramid.h - which directories of a TIFF file are the slide and its levels.
+ *
+ *   Aperio    the tiled directories, in the order of the file
+ *   Philips   the same, marked as reduced (NewSubfileType, bit 0)
+ *   OME       OME-XML says which directory is the slide. Smaller copies of it are its levels, marked
+ *             as reduced or not, or the directories in its tag 330 (SubIFDs)
+ *   others    the same for the largest directory, wherever it stands
+ *
+ * A picture that its description, NewSubfileType or OME-XML calls a label or macro is none of them.
+ * The downsample of a level is what the file states: the pixel spacings of Philips' XML, rounded, or
+ * the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes tell.
+ *
+ * Leica, Ventana and Trestle files are not read here: their tiles overlap or lie in several areas.
+ */
+#ifndef WSI_TIFF_PYRAMID_H
+#define WSI_TIFF_PYRAMID_H
+
+#include "common/base/err.h"
+#include "convert/readers/slide_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TIFF_LEVELS = 32 };
+
+enum tiff_kind { TIFF_APERIO, TIFF_PHILIPS, TIFF_OME, TIFF_GENERIC };
+
+struct tiff_pyramid {
+    enum tiff_kind kind;
+    char *description;        /* of the first directory */
+    double mpp_x, mpp_y;      /* of level 0 by XML or tags, NaN without; not Aperio's */
+    bool has_icc;             /* level 0 states a profile */
+    int64_t levels;           /* entries of the next three */
+    uint64_t at[TIFF_LEVELS]; /* offsets of their directories */
+    double downsamples[TIFF_LEVELS];
+    int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
+    int64_t n_seen;            /* levels that OpenSlide sees, if seen[0] is 0 */
+};
+
+/* Does the file's first description begin as Aperio's do? */
+bool tiff_pyramid_is_aperio(const struct slide_file *file);
+/* 1: *p is filled; tiff_pyramid_free it. 0: another file, or one that is not read here; e may say
+ * which. -1: its XML is refused, or it holds several pictures or none that is a slide. */
+int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e);
+/* Frees what is in *p; a zeroed one is allowed. */
+void tiff_pyramid_free(struct tiff_pyramid *p);
+/* The same checks for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
+int tiff_pyramid_check(const struct slide_file *file, struct err *e);
+
+#endif
