@@ -34,8 +34,8 @@ struct slide_info {
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
-/* um per pixel of every format: what no scanner has becomes unknown, what is doubtful stays, and the
- * note says so. */
+/* um per pixel of every format: what no scanner has becomes unknown, what is doubtful stays, and
+ * the note says so. */
 void slide_check_mpp(struct slide_info *i);
 
 /* The slide has so many levels, of which `level` is none. Returns -1. */

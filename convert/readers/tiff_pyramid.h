@@ -3,13 +3,14 @@
  *
  *   Aperio    the tiled directories, in the order of the file
  *   Philips   the same, marked as reduced (NewSubfileType, bit 0)
- *   OME       OME-XML says which directory is the slide. Smaller copies of it are its levels, marked
- *             as reduced or not, or the directories in its tag 330 (SubIFDs)
+ *   OME       OME-XML says which directory is the slide. Smaller copies of it are its levels,
+ *             marked as reduced or not, or the directories in its tag 330 (SubIFDs)
  *   others    the same for the largest directory, wherever it stands
  *
- * A picture that its description, NewSubfileType or OME-XML calls a label or macro is none of them.
- * The downsample of a level is what the file states: the pixel spacings of Philips' XML, rounded, or
- * the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes tell.
+ * A picture that its description, NewSubfileType or OME-XML calls a label or macro is none of
+ * them. The downsample of a level is what the file states: the pixel spacings of Philips' XML,
+ * rounded, or the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes
+ * tell.
  *
  * Leica, Ventana and Trestle files are not read here: their tiles overlap or lie in several areas.
  */
