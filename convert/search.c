@@ -138,6 +138,7 @@ static int take_skipped(void *ctx, const char *path, const char *why, struct err
 int search_slides(const char *folder, const struct search_ops *ops, void *ctx, struct err *e)
 {
     static const struct folder_ops in_folders = {.wants = slide_has_name,
+                                                 .is_wanted = slide_has_series,
                                                  .excludes = excludes,
                                                  .file = take_file,
                                                  .problem = take_problem,

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import struct
+import sys
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 
 import dicomfile
 from dicomfile import CANARIES, END, Level, element, instance, item, pixel_data, sequence, ul, us, write
-from lib import (BUILD, H5SPEC, WSI2H5, Skip, content, equal, expect, json_lines, made, main, real, run, says, spectrum, store, tmp,
+from lib import (ROOT, BUILD, H5SPEC, WSI2H5, Skip, content, equal, expect, json_lines, made, main, real, run, says, spectrum, store, tmp,
                  without_tissue)
 
 KINDS = {  # options of mkslide
@@ -774,8 +775,9 @@ def test_numbers_that_cannot_be():
 OTHERS = [  # what differs, words of the message
     ({"syntax": "1.2.840.10008.1.2.4.201"}, "High-Throughput JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
     ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
-    ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}, "its pixels are not 8-bit colour"),
-    ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour"),
+    ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME1")}, "its gray is inverted (MONOCHROME1)"),
+    ({0x00280002: us(0x00280002, 1)}, "its pixels are not 8-bit colour or gray"),
+    ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour or gray"),
     ({0x00280004: element(0x00280004, b"CS", "YBR_ICT")}, "its PhotometricInterpretation does not go with its compression (level 0: JPEG, YBR_ICT"),
     ({0x00209161: element(0x00209161, b"UI", "1.2.3.77")}, "it is a part of a level, but does not state its first frame"),
     ({0x00080016: element(0x00080016, b"UI", "1.2.840.10008.5.1.4.1.1.2")}, "it is not a whole-slide image"),
@@ -901,13 +903,47 @@ def test_jpeg_2000_frames_that_are_whole_jp2_files():
 
 def test_a_level_is_as_coarse_as_its_pixels_are_apart():
     """Philips pads levels, so sizes tell less. A spacing that is repeated in all levels is level 0's."""
-    options = ("--levels", "3", "--tile", "256")
-    for factor, want in ((8 / 6, 4 * 8 / 6), (1 / 4, 4)):
-        slide = dicom(*options, size="2048x1024")
-        level = dicomfile.levels(svs(*options, size="2048x1024"))[1]
-        write(slide.replace("level0", "level1"), instance(level, image_type="DERIVED\\PRIMARY\\VOLUME\\RESAMPLED", sop="1.2.3.2", mpp=1.0 * factor))
-        a = attributes(convert(slide, "--level", "1")[0])
-        expect(abs(a["downsample"] - want) < 1e-4, "%s: %s", factor, a["downsample"])
+    for size, padded, spacing, want in (((1920, 1024), (1024, 512), 2, 2), ((1640, 1024), (480, 256), 4, 4), ((1536, 1024), (256, 256), 8, 8),
+                                        ((2048, 1024), (512, 256), 1, 4), ((2048, 1024), (512, 256), 4.01, 4), ((2048, 1024), (512, 256), 9, 4)):
+        slide = dicom("--tile", "256", size="%dx%d" % size)
+        level = Level(svs("--tile", "256", size="%dx%d" % padded))
+        path = write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(
+            level, image_type="DERIVED\\PRIMARY\\VOLUME\\RESAMPLED", sop="1.2.3.2", mpp=0.25 * spacing))
+        a = attributes(convert(path, "--level", "1")[0])
+        expect(a["downsample"] == want, "%s %s: %s", size, spacing, a["downsample"])
+        if want == spacing:
+            expect(attributes(convert(path, "--mpp", str(0.25 * want))[0])["level"] == 1, "--mpp")
+
+
+def test_gray_slides():
+    """MONOCHROME2 makes a gray store, with JPEG tiles kept."""
+    gray = {0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME2")}
+    for more in ((), ("--compression", "33005", "--quality", "100")):
+        source = made("--size", "1000x700", "--tile", "256", "--photometric", "gray", "--complete-tiles", "--container", "generic", *more)
+        want = groups(store(source, "--codec", "none"))
+        for codec in ("none", "keep"):
+            level = Level(source)
+            path, p, j = convert(write(os.path.join(tmp("dicom"), "a.dcm"), instance(level, change=gray)), "--codec", codec)
+            expect((j["reader"], j["channels"], j["codec"]) == ("dicom", 1, codec if codec == "none" else "deflate" if more else "jpeg"), "%s", j)
+            if codec == "none":
+                expect(groups(path) == want, "%s: pixels", more)
+            run(H5SPEC, "verify", path)
+
+
+def test_a_folder_of_files_without_ending():
+    for names in ("IM%05d", "1.2.840.113.%d", "%d", "level%d.dicom"):
+        folder = tmp("unnamed")
+        dicomfile.slide(folder, svs("--levels", "2", size="1000x700"), name=names)
+        for name in ("notes", "README.1", "x.dic"):
+            write(os.path.join(folder, name), b"no picture" * 20)
+        out = tmp("out")
+        says(run(WSI2H5, "-o", out, folder).err, "1 converted", "0 failed")
+        expect(len([n for n in os.listdir(out) if n.endswith(".h5")]) == 1, "%s: %s", names, os.listdir(out))
+        if os.path.join(ROOT, "scripts") not in sys.path:
+            sys.path.insert(0, os.path.join(ROOT, "scripts"))
+        from corpus_lib import inputs
+        found, problems = inputs.search(folder)
+        expect(len(found) == 1 and not problems, "corpus: %s %s", found, problems)
 
 
 main(globals())

@@ -274,6 +274,85 @@ def test_nobody_can_be_identified():
                 expect(list(f["associated"]) in ([], ["thumbnail"]), "%s", list(f["associated"]))
 
 
+# --- which directories are the slide ---
+
+def picture(width, height, number):
+    """RGB planes whose first pixels say which picture it is."""
+    y, x = np.mgrid[:height, :width]
+    return [((x + k * y) % 256 // 2 + number).astype(np.uint8) for k in range(3)]
+
+
+def page(width, height, number=0, text=None, per_cm=None, **tags):
+    if text is not None:
+        tags["tag_270"] = (2, text.encode() + b"\0")
+    if per_cm:
+        tags.update(tag_282=(5, [per_cm, 1]), tag_283=(5, [per_cm, 1]), tag_296=(3, [3]))
+    return dict(planes=picture(width, height, number), **tags)
+
+
+MARK = {"tag_254": (4, [1])}
+SLIDE, HALF, QUARTER, LABEL = (900, 700), (450, 350), (225, 175), (400, 300)
+
+
+def bound(slide, *others, size=SLIDE):
+    """OME-XML whose slide is a directory; `others` are (name, directory)."""
+    images = [("case", size, slide)] + [(name, LABEL, at) for name, at in others]
+    return "<OME>%s</OME>" % "".join('<Image Name="%s"><Pixels SizeX="%d" SizeY="%d"><TiffData FirstZ="1" IFD="9"/><TiffData IFD="%d"/>'
+                                     '</Pixels></Image>' % (name, *s, at) for name, s, at in images)
+
+
+PYRAMIDS = [  # the pages; the number of the slide's picture and the downsamples
+    ([page(*LABEL, 1, bound(1, ("label image", 0))), page(*SLIDE, 2)], 2, [1]),
+    ([page(*LABEL, 1, bound(2, ("Label", 0), ("macro image", 1))), page(1200, 500, 3), page(*SLIDE, 2), page(*HALF, 2, **MARK)], 2, [1, 2]),
+    ([page(*SLIDE, 2, bound(0, ("label", 1), ("macro", 2))), page(*LABEL, 1), page(1200, 700, 1)], 2, [1]),
+    ([page(*LABEL, 1, "label"), page(*SLIDE, 2), page(*HALF, 2, **MARK)], 2, [1, 2]),
+    ([page(1500, 600, 1, "Macro image 1500x600"), page(*SLIDE, 2)], 2, [1]),
+    ([page(1500, 600, 1, tag_254=(4, [9])), page(*SLIDE, 2)], 2, [1]),
+    ([page(1500, 600, 1, "a scan\r\nlabel 1500x600"), page(*SLIDE, 2, "label-free imaging")], 2, [1]),
+    ([page(*SLIDE, 2), page(*HALF, 2, "macro", **MARK), page(*QUARTER, 2, **MARK)], 2, [1, 4]),
+    ([page(*SLIDE, 2), page(*HALF, 2), page(*QUARTER, 2)], 2, [1, 2, 4]),
+    ([page(*QUARTER, 2), page(*HALF, 2), page(*SLIDE, 2)], 2, [1, 2, 4]),
+    ([page(*QUARTER, 2), page(*SLIDE, 2), page(*HALF, 2, **MARK)], 2, [1, 2, 4]),
+    ([page(*SLIDE, 2, per_cm=40000), page(512, 512, 2, per_cm=20000, **MARK), page(256, 256, 2, per_cm=10000, **MARK)], 2, [1, 2, 4]),
+    ([page(*SLIDE, 2, per_cm=40000), page(512, 512, 2, per_cm=20000)], 2, [1, 2]),
+    ([page(*SLIDE, 2, per_cm=40000), page(*HALF, 2, per_cm=40000, **MARK)], 2, [1, 2]),
+    ([page(*SLIDE, 2, per_cm=40000), page(300, 233, 2, per_cm=13400, **MARK)], 2, [1, 3]),
+]
+
+
+def test_the_slide_and_its_levels_are_found_wherever_they_stand():
+    """A label or macro is never the slide: not by its place, its size or its mark."""
+    for n, (pages, number, scales) in enumerate(PYRAMIDS):
+        slide = write_pages(os.path.join(tmp(), "s.tif"), pages)
+        for level, scale in enumerate(scales):
+            out, p, j = convert(slide, "--level", level, "--codec", "none")
+            with h5py.File(out, "r") as f:
+                first, size = int(f["pixels"][0, 0, 0]), (f.attrs["width"], f.attrs["height"])
+                expect((j["reader"], f.attrs["downsample"], first) == ("tiff", scale, number), "case %d, level %d: %s, %s", n, level, dict(f.attrs), first)
+            expect(level or size == SLIDE, "case %d: %s", n, size)
+        says(convert(slide, "--level", len(scales), status=1)[1].err, "is out of range")
+        if j["mpp_x"] == 0.25:
+            with h5py.File(convert(slide, "--mpp", 0.25 * scales[-1])[0], "r") as f:
+                expect(f.attrs["level"] == len(scales) - 1, "--mpp")
+
+
+def test_files_without_one_slide_are_refused():
+    cases = [  # the pages, words
+        ([page(*LABEL, 1, "label")], "its only picture in tiles is a label or macro"), ([page(*LABEL, 1, tag_254=(4, [9]))], "label or macro"),
+        ([page(*SLIDE, 1), page(800, 600, 2)], "2 pictures"), ([page(*SLIDE, 1, bound(0)), page(*SLIDE, 2)], "2 pictures"),
+        ([page(*SLIDE, 1, bound(0).replace("case", "macro image"))], "an OME-TIFF without a slide"),
+        ([page(*SLIDE, 2, bound(1)), page(*HALF, 2, **MARK)], "says that the slide of 900 x 700 px is directory 1, which has 450 x 350 px"),
+        ([page(*SLIDE, 2, bound(5))], "directory 5, but it has 1"), ([page(*SLIDE, 2, bound(1)), page(*LABEL, 1, "label")], "takes a label or macro"),
+    ]
+    for pages, words in cases:
+        slide = write_pages(os.path.join(tmp(), "s.tif"), pages)
+        says(convert(slide, status=1)[1].err, slide, words)
+    alpha = page(*SLIDE, 2)
+    alpha["planes"].append(np.full_like(alpha["planes"][0], 255))  # only OpenSlide reads it, which takes the first picture
+    slide = write_pages(os.path.join(tmp(), "s.tif"), [page(*LABEL, 1, "label"), alpha])
+    says(convert(slide, status=1)[1].err, "its slide is not its first picture")
+
+
 # --- what is not kept or not read, by name ---
 
 OTHER = [  # options, why the tiles are not kept

@@ -54,8 +54,9 @@ class Tiff:
         return path
 
 
-def write_tiled(path, planes, side=256, photometric=2, separate=False, palette=None):
-    """A classic TIFF of uncompressed tiles from a list of planes, uint8 [height][width]. `separate`: each tile holds one plane."""
+def tiled_page(data, planes, side=256, photometric=2, separate=False, palette=None, **tags):
+    """Appends a picture of uncompressed tiles, a list of planes uint8 [height][width], to a classic TIFF file. `separate`: each tile holds one
+    plane. `tags` as tag_254=(type, [values]). Returns the directory without the offset of the next."""
     height, width = planes[0].shape
     n, tiles = len(planes), []
     for some in ([[p] for p in planes] if separate else [planes]):
@@ -67,22 +68,38 @@ def write_tiled(path, planes, side=256, photometric=2, separate=False, palette=N
                         at = r * side * len(some) + k
                         tile[at:at + len(row) * len(some):len(some)] = row.tobytes()
                 tiles.append(bytes(tile))
+    begin = len(data)
+    data += b"".join(tiles)
     entries = {256: (4, [width]), 257: (4, [height]), BITS: (3, n * [8]), 259: (3, [1]), 262: (3, [photometric]), 277: (3, [n]),
-               284: (3, [2 if separate else 1]), 322: (4, [side]), 323: (4, [side]), TILE_OFFSETS: (4, len(tiles) * [0]),
-               TILE_BYTES: (4, [len(t) for t in tiles])}
+               284: (3, [2 if separate else 1]), 322: (4, [side]), 323: (4, [side]), TILE_BYTES: (4, [len(t) for t in tiles]),
+               TILE_OFFSETS: (4, [begin + len(tiles[0]) * k for k in range(len(tiles))])}
     if palette:
         entries[320] = (3, palette)
     if n in (2, 4):
         entries[338] = (3, [2])  # alpha, not multiplied
-    data = bytearray(8) + b"".join(tiles)
-    entries[TILE_OFFSETS] = (4, [8 + side * side * (1 if separate else n) * k for k in range(len(tiles))])
+    entries.update({int(k[4:]): v for k, v in tags.items()})
     heads = b""
     for tag in sorted(entries):
         kind, values = entries[tag]
-        value = struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
-        heads += struct.pack("<HHI", tag, kind, len(values)) + (value.ljust(4, b"\0") if len(value) <= 4 else struct.pack("<I", len(data)))
+        value = bytes(values) if kind == 2 else struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
+        count = len(values) // (2 if kind == 5 else 1)
+        heads += struct.pack("<HHI", tag, kind, count) + (value.ljust(4, b"\0") if len(value) <= 4 else struct.pack("<I", len(data)))
         data += value if len(value) > 4 else b""
-    struct.pack_into("<2sHI", data, 0, b"II", 42, len(data))
+    return struct.pack("<H", len(entries)) + heads
+
+
+def write_pages(path, pages):
+    """A file of several pictures: the arguments of tiled_page for each."""
+    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
+    for page in pages:
+        head = tiled_page(data, **page)
+        struct.pack_into("<I", data, link, len(data))
+        data += head + bytes(4)
+        link = len(data) - 4
     with open(path, "wb") as f:
-        f.write(data + struct.pack("<H", len(entries)) + heads + bytes(4))
+        f.write(data)
     return path
+
+
+def write_tiled(path, planes, **how):
+    return write_pages(path, [dict(planes=planes, **how)])

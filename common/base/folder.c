@@ -134,7 +134,8 @@ static int take(struct find *f, const char *path, const char *name, int depth, s
         return take_missing(f, path, name, e);
     if (S_ISDIR(st.st_mode))
         return take_folder(f, path, &st, depth, e);
-    if (!S_ISREG(st.st_mode) || !f->ops->wants(name))
+    if (!S_ISREG(st.st_mode) ||
+        !(f->ops->wants(name) || (f->ops->is_wanted && f->ops->is_wanted(path))))
         return skip(f, path, "its name has another ending", e);
     return f->ops->file(f->ctx, path, e);
 }

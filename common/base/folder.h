@@ -13,6 +13,8 @@
 struct folder_ops {
     /* Is a file of this name looked for? */
     bool (*wants)(const char *name);
+    /* May be NULL. Is a file with another name looked for, by its bytes? */
+    bool (*is_wanted)(const char *path);
     /* May be NULL. Why a subfolder is not searched; NULL when it is. */
     const char *(*excludes)(const char *path);
     int (*file)(void *ctx, const char *path, struct err *e);

@@ -18,4 +18,8 @@ bool dicom_is(const struct slide_file *file);
  */
 bool dicom_series(const char *path, char uid[DICOM_UID]);
 
+/* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others
+ * write, such as a number, are looked at. */
+bool dicom_is_unnamed(const char *path);
+
 #endif

@@ -263,17 +263,20 @@ bool dicom_instance_is_native(const struct dicom_instance *i)
     return !strcmp(dicom_instance_syntax(i), "not compressed");
 }
 
+bool dicom_instance_is_gray(const struct dicom_instance *i)
+{
+    return !strcmp(i->photometric, "MONOCHROME2");
+}
+
 /* Does the file state colours that such streams have? */
 static bool has_colours(const struct dicom_instance *i)
 {
     static const struct {
         const char *photometric;
         bool jpeg, j2k, native;
-    } known[] = {{"RGB", true, true, true},
-                 {"YBR_FULL", true, true, false},
-                 {"YBR_FULL_422", true, true, false},
-                 {"YBR_ICT", false, true, false},
-                 {"YBR_RCT", false, true, false}};
+    } known[] = {{"RGB", true, true, true},           {"YBR_FULL", true, true, false},
+                 {"YBR_FULL_422", true, true, false}, {"YBR_ICT", false, true, false},
+                 {"YBR_RCT", false, true, false},     {"MONOCHROME2", true, true, true}};
     const bool is_j2k = dicom_instance_is_j2k(i), is_native = dicom_instance_is_native(i);
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(i->photometric, known[k].photometric))
@@ -297,8 +300,12 @@ const char *dicom_instance_obstacle(const struct dicom_instance *i)
         return "its frames are items, but its transfer syntax says that they are not compressed";
     if (is_native && i->planar > 0)
         return "R, G and B of its uncompressed frames lie apart";
-    if (i->samples != 3 || i->bits_allocated != 8 || i->bits_stored != 8)
-        return "its pixels are not 8-bit colour";
+    if (i->bits_allocated != 8 || i->bits_stored != 8)
+        return "its pixels are not 8-bit colour or gray";
+    if (!strcmp(i->photometric, "MONOCHROME1"))
+        return "its gray is inverted (MONOCHROME1)";
+    if (i->samples != (dicom_instance_is_gray(i) ? 1 : 3))
+        return "its pixels are not 8-bit colour or gray";
     if (!has_colours(i))
         return "its PhotometricInterpretation does not go with its compression";
     if (i->concatenation[0] && i->first_frame < 0)

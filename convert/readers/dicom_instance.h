@@ -66,6 +66,8 @@ const char *dicom_instance_obstacle(const struct dicom_instance *i);
 /* -1: its frames are several pictures of the tissue, such as focal planes; e says which. */
 int dicom_instance_check_single(const struct dicom_instance *i, struct err *e);
 bool dicom_instance_is_j2k(const struct dicom_instance *i);
+/* Are its pixels one sample, 0 = black? */
+bool dicom_instance_is_gray(const struct dicom_instance *i);
 /* Are its frames not compressed? */
 bool dicom_instance_is_native(const struct dicom_instance *i);
 /* "JPEG 2000", or the UID of the transfer syntax. */

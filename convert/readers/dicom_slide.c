@@ -37,17 +37,28 @@ const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l)
     return &l->parts[0].instance;
 }
 
-/* Pictures can be padded, so their sizes tell less than the spacing of pixels. A spacing far from
- * what the sizes say is level 0's, repeated. */
+/* Can a side be the one of level 0 at 1 : `factor`, but for padding up to a whole tile? */
+static bool fits(int64_t side, int64_t tile, int64_t base, double factor)
+{
+    const double px = (double)base / factor;
+    return px <= (double)side + 2 && px > (double)(side - tile);
+}
+
+/* Pictures can be padded, so their sizes tell less than the spacing of pixels. A spacing that they
+ * contradict is level 0's, repeated. */
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level)
 {
-    static const double most = 1.5;
     const struct dicom_instance *a = dicom_slide_instance(&s->levels[0]);
     const struct dicom_instance *b = dicom_slide_instance(&s->levels[level]);
     const double sizes =
         ((double)a->width / (double)b->width + (double)a->height / (double)b->height) / 2;
     const double stated = (b->spacing[0] / a->spacing[0] + b->spacing[1] / a->spacing[1]) / 2;
-    return stated > sizes / most && stated < sizes * most ? stated : sizes;
+    const double whole = round(stated),
+                 factor = fabs(stated - whole) < 0.005 * whole ? whole : stated;
+    return factor > 1 && fits(b->width, b->cols, a->width, factor) &&
+                   fits(b->height, b->rows, a->height, factor)
+               ? factor
+               : sizes;
 }
 
 bool dicom_slide_lacks_base(const struct dicom_slide *s)

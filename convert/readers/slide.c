@@ -21,16 +21,18 @@ struct format {
     bool (*is)(const struct slide_file *file);
     /* As slide_series(); NULL: a slide is one file, or names the others. */
     bool (*series)(const char *path, char *series);
+    /* Is a file with any other ending of this format? NULL: never. */
+    bool (*is_unnamed)(const char *path);
 };
 
 /* In the order in which the readers are asked. tests/check_project.py compares the endings with
  * those that scripts search for. */
 static const struct format formats[] = {
-    {"Aperio SVS", ".svs", &slide_svs, false, NULL, NULL},
-    {"DICOM", ".dcm", &slide_dicom, false, NULL, dicom_series},
-    {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL},
-    {"tiled TIFF", ".tif .tiff", &slide_tiff, false, NULL, NULL},
-    {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL, NULL},
+    {"Aperio SVS", ".svs", &slide_svs, false, NULL, NULL, NULL},
+    {"DICOM", ".dcm", &slide_dicom, false, NULL, dicom_series, dicom_is_unnamed},
+    {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL, NULL},
+    {"tiled TIFF", ".tif .tiff", &slide_tiff, false, NULL, NULL, NULL},
+    {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL, NULL, NULL},
 };
 static const struct format *const formats_end = formats + sizeof formats / sizeof *formats;
 _Static_assert((int)SLIDE_SERIES >= (int)DICOM_UID, "no room for the series of DICOM");
@@ -139,7 +141,7 @@ bool slide_has_name(const char *path)
 static const struct format *series_format(const char *path)
 {
     for (const struct format *f = formats; f < formats_end; f++)
-        if (f->series && has_ending(f, path))
+        if (f->series && (has_ending(f, path) || (!slide_has_name(path) && f->is_unnamed(path))))
             return f;
     return NULL;
 }

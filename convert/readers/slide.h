@@ -90,7 +90,8 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
 void slide_close(struct slide *s);
 /* Does the file name end like a slide's? For folder searches. */
 bool slide_has_name(const char *path);
-/* Does it end like that of a format whose slides are series of files in one folder? */
+/* Is it of a format whose slides are series of files in one folder, by its ending, or by its bytes
+ * if it ends like none? */
 bool slide_has_series(const char *path);
 /* The series that such a file belongs to. False: it does not say, and errno is 0; or errno says why
  * it cannot be read. */

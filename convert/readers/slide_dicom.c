@@ -53,15 +53,17 @@ static void dicom_close(struct slide *s)
 /* YBR_RCT is the lossless transform of JPEG 2000, which is no YCbCr: such tiles are RGB. */
 static struct tile_format format_of(const struct dicom_instance *i)
 {
-    const bool is_rgb = !strcmp(i->photometric, "RGB") || !strcmp(i->photometric, "YBR_RCT");
+    const bool is_rgb = !strcmp(i->photometric, "RGB") || !strcmp(i->photometric, "YBR_RCT") ||
+                        dicom_instance_is_gray(i);
     const bool is_j2k = dicom_instance_is_j2k(i);
     return (struct tile_format){.compression = dicom_instance_is_native(i) ? TILE_NONE
                                                : !is_j2k                   ? TILE_JPEG
                                                : is_rgb                    ? TILE_J2K_RGB
                                                                            : TILE_J2K_YCBCR,
-                                .photometric =
-                                    is_rgb ? TILE_PHOTOMETRIC_RGB : TILE_PHOTOMETRIC_YCBCR,
-                                .stream_decides = true,
+                                .photometric = dicom_instance_is_gray(i) ? TILE_PHOTOMETRIC_GRAY
+                                               : is_rgb                  ? TILE_PHOTOMETRIC_RGB
+                                                                         : TILE_PHOTOMETRIC_YCBCR,
+                                .stream_decides = !dicom_instance_is_gray(i),
                                 .transformed = !strcmp(i->photometric, "YBR_ICT"),
                                 .cols = i->cols,
                                 .rows = i->rows};
@@ -94,14 +96,16 @@ static void describe(struct dicom_reader *d, int64_t level)
     const struct dicom_instance *i = dicom_slide_instance(&d->files.levels[level]);
     const struct dicom_instance *base = dicom_slide_instance(&d->files.levels[0]);
     const bool is_j2k = dicom_instance_is_j2k(i), is_native = dicom_instance_is_native(i);
-    const bool is_jpeg = !is_j2k && !is_native;
+    const bool is_jpeg = !is_j2k && !is_native, is_gray = dicom_instance_is_gray(i);
     d->info = (struct slide_info){.level = level,
                                   .vendor = "dicom",
                                   .downsample = dicom_slide_downsample(&d->files, level),
                                   .levels = d->files.n,
                                   .has_eighth = is_jpeg && i->cols % 8 == 0 && i->rows % 8 == 0,
-                                  .gray_is_luma = is_jpeg && strcmp(i->photometric, "RGB") != 0,
-                                  .is_j2k = is_j2k,
+                                  .gray_is_luma =
+                                      is_jpeg && !is_gray && strcmp(i->photometric, "RGB") != 0,
+                                  .is_gray = is_gray,
+                                  .is_j2k = is_j2k && !is_gray,
                                   .has_thumbnail = d->files.thumbnail.n > 0,
                                   .width = i->width,
                                   .height = i->height,
@@ -110,7 +114,8 @@ static void describe(struct dicom_reader *d, int64_t level)
                                   .objective_power = base->objective_power,
                                   .background = {255, 255, 255}};
     if (is_j2k)
-        snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are JPEG 2000");
+        snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its %s",
+                 is_gray ? "JPEG 2000 tiles are gray" : "tiles are JPEG 2000");
     if (is_native)
         snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its tiles are uncompressed");
     for (int64_t k = 0; k < d->files.n; k++)

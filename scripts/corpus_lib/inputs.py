@@ -42,6 +42,18 @@ def is_mirax_data(folder):
     return os.path.exists(folder + ".mrxs") and os.path.exists(os.path.join(folder, "Slidedat.ini"))
 
 
+def is_unnamed_dicom(path):
+    """A DICOM file that is named by a number or a UID (dicom_is_unnamed of wsi2h5)."""
+    end = os.path.splitext(path)[1].lower()
+    if end not in ("", ".", ".dicom", ".dic", ".ima", ".img") and not re.search("[0-9]", end):
+        return False
+    try:
+        with open(path, "rb") as f:
+            return f.read(132)[128:] == b"DICM"
+    except OSError:
+        return False
+
+
 def one_per_series(paths):
     """Of the DICOM files of a folder, the largest of each series; those without a series all."""
     best, found = {}, []
@@ -77,6 +89,8 @@ def search_one(folder):
             below += [entry.path] if not is_mirax_data(entry.path) else []
         elif entry.name.lower().endswith(ENDS) and entry.is_file():
             (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
+        elif entry.is_file() and is_unnamed_dicom(entry.path):
+            dicom.append(entry.path)
         elif is_lost(entry):
             problems[entry.path] = dangling(entry.path)
     return slides + one_per_series(dicom), problems, below
