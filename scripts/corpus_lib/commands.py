@@ -15,9 +15,9 @@ from corpus_lib.outcome import Outcome
 from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, version_of,
                                 write_plan)
 from corpus_lib.remove import find, remove, removed_text
-from corpus_lib.state import Corpus
+from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_prometheus, print_status, status_of, verdict
-from corpus_lib.step import children, command_step
+from corpus_lib.step import children
 
 SHARED = ("wsi2h5", "h5spec", "stores")  # one corpus, one set of parameters
 
@@ -213,7 +213,7 @@ def check_idle(corpus):
             corpus.out, counted(active, "task")))
 
 
-# --- step, finish ---
+# --- finish ---
 
 def command_finish(o):
     corpus = known_corpus(o.out)
@@ -227,19 +227,7 @@ def command_finish(o):
     return DONE if status is None else status
 
 
-def step(o):
-    return command_step(known_corpus(o.out), o.batch, o.stage)
-
-
 # --- status, cancel ---
-
-def known_corpus(out):
-    corpus = Corpus(out)
-    if not corpus.is_known() and not corpus.withdrawn:
-        die("%s: not a corpus (it has no names.txt); begin one with: corpus run -o %s SLIDES" % (
-            out, shlex.quote(out)))
-    return corpus
-
 
 def looked_at(out):
     """The status of a corpus at this moment. Nothing is written."""

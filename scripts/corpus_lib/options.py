@@ -46,7 +46,7 @@ def add_inputs(add):
     add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of "
         "another corpus to process its stores with other options of h5spec")
     add("--batch", type=positive, default=0, metavar="N", help="slides per batch (as many as keep a plan within "
-        "1,000 batches)")
+        "500 batches)")
     add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets "
         "--device cuda. 0: compute on CPUs (under a scheduler 1 if h5spec was built with CUDA, else 0; elsewhere "
         "h5spec decides)")

@@ -11,6 +11,7 @@ and one line per slide of which something remains, in batches:
   source   size and time of the slide's files when the plan was made
 """
 import collections
+import itertools
 import json
 import os
 
@@ -18,7 +19,7 @@ from corpus_lib.files import ask, counted, key, program, remove_file, say, stamp
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
-MOST_BATCHES = 1000  # Slurm's MaxArraySize is 1001, unless the site has changed it
+MOST_BATCHES = 500  # each begins a process; Slurm's MaxArraySize is 1001, unless the site has changed it
 LOCAL_BATCH = 32  # slides that the two programs share out among this machine's processors
 
 
@@ -103,7 +104,7 @@ def write_plan(corpus, work, most, size=0):
     run["versions"] = ", ".join(map(version_of, ("wsi2h5", "h5spec")))
     remove_file(corpus.path("cancelled"))
     parts = [[w for w in sorted(work, key=lambda w: w[0].what != "") if w[1] == step] for step in ("convert", "process")]
-    size = size or max(1, -(-len(work) // max(1, most - 1)))
+    size = size or next(k for k in itertools.count(1) if sum(-(-len(part) // k) for part in parts) <= max(2, most))
     lines, first, counts = ["# wsi-corpus plan %d, %s" % (run["number"], run["versions"]), COLUMNS.replace(" ", "\t")], 1, []
     for part in parts:
         lines += ["\t".join((str(first + k // size), step, r.slide, r.name, corpus.store(r), corpus.result(r), r.options,

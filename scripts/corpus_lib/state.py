@@ -13,9 +13,9 @@ result alone is enough: stores may be thrown away.
 import collections
 import fcntl
 import glob
-import hashlib
 import json
 import os
+import shlex
 import time
 
 from corpus_lib.files import (die, key, look, not_older, open_own, read_lines, read_state, say, stamp, stamp_of,
@@ -292,8 +292,16 @@ class Files:
                         rows.append((os.fsencode(e.name), e.stat().st_size, e.stat().st_mtime_ns))
             except OSError:
                 pass
+            import hashlib  # here, because steps do without it
             self.folders[folder, begin, end] = hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
         return self.folders[folder, begin, end]
+
+
+def known_corpus(out):
+    corpus = Corpus(out)
+    if not corpus.is_known() and not corpus.withdrawn:
+        die("%s: not a corpus (it has no names.txt); begin one with: corpus run -o %s SLIDES" % (out, shlex.quote(out)))
+    return corpus
 
 
 def unique_names(slides, known, taken):
@@ -313,6 +321,7 @@ def unique_names(slides, known, taken):
 
 def mark_of(kind, text):
     """A line of withdrawn.txt: a slide's path or quickhash as its SHA-256, which names nobody."""
+    import hashlib
     return "%s %s" % (kind, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
 
 

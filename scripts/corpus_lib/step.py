@@ -16,6 +16,7 @@ import time
 from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, key, open_own, program, read_lines,
                               remove_file, stem)
 from corpus_lib.planned import read_plan
+from corpus_lib.state import known_corpus
 
 CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 OK = ("done", "damaged", "skipped")
@@ -189,10 +190,11 @@ class Batch:
         return lines[-1] if lines else ""
 
 
-def command_step(corpus, batch, stage):
-    """One batch; `batch`: its number, or auto for that of this task of an array."""
-    number = int(batch) if batch.isdigit() else from_environment(TASKS, 0)
-    if batch == "auto" and not number:
+def command_step(o):
+    """One batch; o.batch: its number, or auto for that of this task of an array."""
+    corpus = known_corpus(o.out)
+    number = int(o.batch) if o.batch.isdigit() else from_environment(TASKS, 0)
+    if o.batch == "auto" and not number:
         die("--batch auto: not in a task of an array (%s)" % ", ".join(TASKS), USAGE)
     children.listen()
     for name, path in corpus.run.get("programs", {}).items():
@@ -200,4 +202,4 @@ def command_step(corpus, batch, stage):
     found = Batch(corpus, number)
     if not found.rows:
         die("%s: the plan has no batch %d" % (corpus.out, number), USAGE)
-    return found.run(stage)
+    return found.run(o.stage)

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""What a corpus costs besides the programs: bench_corpus.py [SLIDES...] (1000 10000).
+
+Plan, all batches with 8 workers, finish, status: wall-clock time, processor time and peak memory of `corpus`, over stubs
+of wsi2h5 and h5spec that write empty files. 1 of 20 slides is bad.
+"""
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "corpus")
+WSI2H5 = r"""#!/bin/sh
+[ "$1" != --version ] || { echo wsi2h5 0; exit; }
+while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; esac; shift; done
+while read -r s; do
+    n=${s##*/} n=${n%.*}
+    case $n in
+    *[05]7) echo "{\"slide\": \"$s\", \"status\": \"failed\", \"message\": \"$s: the file is empty\", \"cause\": \"input\", \"host\": \"n1\"}" ;;
+    *) : >"$out/$n.h5"; echo "{\"slide\": \"$s\", \"store\": \"$out/$n.h5\", \"status\": \"done\", \"seconds\": 1, \"host\": \"n1\"}" ;;
+    esac
+done
+"""
+H5SPEC = r"""#!/bin/sh
+case $1 in --version) echo h5spec 0; exit ;; --help) exit ;; run) ;; merge) m=1 ;; *) exit ;; esac
+while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; esac; shift; done
+[ -z "$m" ] || { : >"$out"; cat >/dev/null; echo '{"output": "x"}'; exit; }
+while read -r s; do
+    n=${s##*/}; : >"$out/$n"
+    echo "{\"store\": \"$s\", \"status\": \"done\", \"windows\": 9, \"seconds\": 1, \"host\": \"n1\"}"
+done
+"""
+# runs a script, and writes its peak memory in KiB to a file
+MEASURE = """import atexit, re, runpy, sys
+file, sys.argv = sys.argv[1], sys.argv[2:]
+atexit.register(lambda: open(file, "w").write(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def measured(what, top, env, *argv):
+    begun, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, universal_newlines=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    memory = os.path.join(top, "memory")
+    print("  %-12s %7.2f s, processor %7.2f s%s, status %d: %s" % (
+        what, time.time() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        ", %4.0f MB" % (int(open(memory).read()) / 1024) if os.path.exists(memory) else "", p.returncode,
+        (p.stdout or p.stderr).split("\n")[0][:90]), flush=True)
+    return p
+
+
+def main():
+    for n in map(int, sys.argv[1:] or ["1000", "10000"]):
+        with tempfile.TemporaryDirectory() as top:
+            folder, out, env = os.path.join(top, "s"), os.path.join(top, "out"), dict(os.environ)
+            os.mkdir(folder)
+            for name, text in (("wsi2h5", WSI2H5), ("h5spec", H5SPEC)):
+                env[name.upper()] = os.path.join(top, name)
+                with open(env[name.upper()], "w") as f:
+                    f.write(text)
+                os.chmod(f.name, 0o755)
+            for k in range(n):
+                os.mknod("%s/slide%06d.svs" % (folder, k))
+            print("%d slides" % n)
+            call = [sys.executable, "-B", "-c", MEASURE, os.path.join(top, "memory"), CORPUS]
+            measured("plan", top, env, *call, "plan", "-o", out, folder)
+            with open(out + "/plan.tsv") as f:
+                batches = int(re.findall(r"^(\d+)\t", f.read(), re.M)[-1])
+            os.unlink(top + "/memory")
+            measured("%d batches" % batches, top, env, "sh", "-c", "seq %d | xargs -P 8 -I N %s -B %s step -o %s --batch N" % (
+                batches, sys.executable, CORPUS, out))
+            for command in ("finish", "status", "finish"):
+                measured(command, top, env, *call, command, "-o", out)
+            measured("plan again", top, env, *call, "plan", "-o", out, folder)
+
+
+main()
