@@ -19,6 +19,12 @@ enum { FUZZ_PATH = 64 };
  * (HDF5 does not open files without a name.) Ends the process if it cannot be written. */
 void fuzz_file(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
 
+/* The same for inputs of several files: FUZZ_SERIES, then the length (uint32, little-endian) and
+ * bytes of each. They lie in a folder of their own; `path` gets the first one's name. Other inputs
+ * are one file. */
+#define FUZZ_SERIES "SERIES\n"
+void fuzz_files(const uint8_t *data, size_t n, char path[FUZZ_PATH]);
+
 /* Inputs that a reader has accepted. A corpus without any would test nothing: replay.c prints it.
  */
 extern int fuzz_accepted;

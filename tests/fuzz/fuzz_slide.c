@@ -2,7 +2,8 @@
  * fuzz_slide.c - a tiled TIFF or DICOM file from bytes: its directories or header, some tiles of
  * levels 0 and 1 as RGB, gray, at 1/8 and as chunks of codec jpeg, properties, thumbnail and ICC
  * profile. Without OpenSlide: only this project's readers. Of an NDPI file, which needs OpenSlide,
- * the tiles of the first level.
+ * the tiles of the first level. An input that begins with FUZZ_SERIES is several files of one
+ * folder: the parts and levels of a DICOM series.
  */
 #include "common/codec/jpeg_chunk.h"
 #include "convert/privacy/head.h"
@@ -123,7 +124,7 @@ static void read_ndpi(const struct slide_file *file)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
-    fuzz_file(data, n, path);
+    fuzz_files(data, n, path);
     struct slide_file *file = slide_file_open(path, NULL);
     if (!file)
         return 0;
