@@ -336,6 +336,11 @@ def test_the_slide_and_its_levels_are_found_wherever_they_stand():
                 expect(f.attrs["level"] == len(scales) - 1, "--mpp")
 
 
+def test_a_slide_whose_properties_name_a_barcode_is_no_label():
+    """The description of this size ends, as far as it is read, with "Barcode = 0815"."""
+    run(WSI2H5, "-o", tmp(), made("--size", "70x60", "--tile", "32"))
+
+
 def test_files_without_one_slide_are_refused():
     cases = [  # the pages, words
         ([page(*LABEL, 1, "label")], "its only picture in tiles is a label or macro"), ([page(*LABEL, 1, tag_254=(4, [9]))], "label or macro"),

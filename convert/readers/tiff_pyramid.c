@@ -44,11 +44,12 @@ static const char *find_word(const char *line, size_t n, const char *word)
     return NULL;
 }
 
-/* "label 387x463", "Macro image", "the slide's label": not "label-free microscopy". */
+/* "label 387x463", "Macro image", "the slide's label": not "label-free microscopy", and not a list
+ * of properties such as "Title = a label|Barcode = 12". */
 static bool line_is_associated(const char *line, size_t n)
 {
     static const char *const words[] = {"label", "macro", "overview", "barcode"};
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+    for (size_t k = 0; k < sizeof words / sizeof *words && !memchr(line, '=', n); k++) {
         const char *at = find_word(line, n, words[k]), *end = line + n;
         if (!at || (at > line && isalpha((unsigned char)at[-1])))
             continue;
