@@ -157,7 +157,67 @@ def compare(path, *options, **parameters):
         off = np.abs(data[name] / n - want.spectra[kind] / n).mean()
         expect(off < 0.05, "%s: off by %g bins", name, off)
     check_quantiles(attrs, data)
+    width = (parameters.get("high", 160.0) - parameters.get("low", 0.0)) / parameters.get("bins", 1600)
+    want = {**brightness(data), **lines_and_detail(data, more, parameters.get("window", 256), width)}
+    for name, value in want.items():
+        near(attrs[name], value, 1e-6, name)
     return got
+
+
+def brightness(data):
+    """glass_gray and so on, from the maps (common/result/spectrum_numbers.h)."""
+    here = (data["window_gray"] != 255) & (data["window_flags"] & (MISSING | DAMAGED | LEFT_OUT) == 0)
+    gray, tissue, level = (data["window_" + k][here].astype(float) for k in ("gray", "tissue", "level_db"))
+    median = lambda v: np.sort(v)[(len(v) - 1) // 2] if len(v) else np.nan
+    low = {"glass_gray": np.nan, "noise_db": np.nan, "tissue_gray": median(gray[tissue >= HALF]),
+           "gray_low": gray.min() if gray.size else np.nan, "gray_high": gray.max() if gray.size else np.nan}
+    if gray.size and (tissue <= 100).all():
+        order = np.sort(tissue)
+        if len(order) >= 3 and order[2] <= 8 and not (order[2] and np.isnan(low["tissue_gray"])):
+            some = tissue <= order[2]
+            share, paint = tissue[some] / 100, np.nan_to_num(low["tissue_gray"])
+            low["glass_gray"] = median(np.rint(8 * np.clip((gray[some] - share * paint) / (1 - share), 0, 255)) / 8)
+        if (tissue == 0).sum() >= 3:
+            low["noise_db"] = level[tissue == 0].min() / 100
+    return low
+
+
+def lines_and_detail(data, more, n, width):
+    """lines_db and so on, from the stored spectra."""
+    want = dict.fromkeys(("lines_db", "lines_period_px", "lines_deg", "blocks_db", "direction_db", "direction_deg",
+                          "detail_4px_db", "detail_7px_db"), np.nan)
+    usable = [width * data["spectrum_" + k] / more["spectrum_" + k]["windows"]
+              if n >= 64 and more["spectrum_" + k]["windows"] >= 8 else None for k in ("tissue", "glass")]
+    for levels in (x for x in usable if x is not None):
+        for degrees, axis in ((90, levels[0]), (0, levels[:n // 2 + 1, 0])):
+            axis = np.concatenate([axis, axis[-2:-8:-1]])
+            for k in range(n // 32, n // 2 + 1):
+                excess = axis[k] - np.median([axis[k + s * d] for d in range(2, 6) for s in (1, -1) if k + s * d > 0])
+                if k % (n // 8) == 0:
+                    if usable[0] is not None:
+                        want["blocks_db"] = np.fmax(want["blocks_db"], excess)
+                elif not excess <= want["lines_db"]:
+                    want.update(lines_db=excess, lines_period_px=n / k, lines_deg=degrees)
+    if usable[0] is None:
+        return want
+    v, u = np.meshgrid(np.fft.fftfreq(n, 1 / n), np.arange(n // 2 + 1), indexing="ij")
+    square, free = v * v + u * u, (np.abs(v) > 2) & (u > 2) & (u < n // 2) & (np.abs(v) < n // 2)
+
+    def ring(low, high):
+        return free & (square / n ** 2 >= low ** 2) & (square / n ** 2 < high ** 2)
+
+    def direction(low, high):
+        at = ring(low, high)
+        radius, level = np.rint(np.sqrt(square[at])).astype(int), usable[0][at]
+        level = level - (np.bincount(radius, level) / np.maximum(1, np.bincount(radius)))[radius]
+        turn = np.exp(2j * np.arctan2(v[at], u[at]))
+        return 2 * (level * turn).mean() if at.any() else np.nan
+    mean = lambda low, high: usable[0][ring(low, high)].mean() if ring(low, high).any() else np.nan
+    strongest = direction(1 / 8, 1 / 4) - direction(1 / 32, 1 / 16)
+    if not np.isnan(strongest):
+        want.update(direction_db=2 * abs(strongest), direction_deg=np.degrees(np.angle(-strongest)) / 2 % 180)
+    want.update(detail_4px_db=mean(0.21, 0.25) - mean(0.04, 0.06), detail_7px_db=mean(0.12, 0.16) - mean(0.04, 0.06))
+    return want
 
 
 def check_gray(stored, mean):
@@ -266,6 +326,49 @@ def test_focus_separates_blurred_boxes_from_sharp_ones():
     expect(low.size > 50 and high.size > 50, "%d and %d windows", low.size, high.size)
     expect(auc(low, high) >= 0.95, "AUC %.3f", auc(low, high))
     expect(auc(decibels(data["window_level_db"])[share == 1], decibels(data["window_level_db"])[share == 0]) >= 0.95, "level")
+
+
+# --- what scanners leave ---
+
+
+def planted(change):
+    """The attributes of a slide of texture with sensor noise, changed before that."""
+    rng = np.random.default_rng(11)
+    picture = change(texture((1100, 1100), rng)) + rng.normal(scale=1.0, size=(1100, 1100))
+    return slide_of(spectrum(painted(np.clip(np.rint(picture), 0, 255).astype(np.uint8))))[0]
+
+
+def test_lines_of_a_scanner_have_their_period_and_direction():
+    wave = lambda period: 1.5 * np.cos(2 * np.pi * np.arange(1100) / period)
+    expect(max(planted(lambda x: x)[k] for k in ("lines_db", "blocks_db")) < 6, "lines without lines")
+    for period in (5, 12):
+        for degrees, pattern in ((0, wave(period)[:, None]), (90, wave(period)[None, :])):
+            a = planted(lambda x: x + pattern)
+            expect(a["lines_db"] > 6 and a["lines_deg"] == degrees and abs(256 / a["lines_period_px"] - 256 / period) <= 0.6,
+                   "%g px, %g degrees, %g dB", a["lines_period_px"], a["lines_deg"], a["lines_db"])
+    a = planted(lambda x: x + wave(8)[:, None])
+    expect(a["blocks_db"] > 6 > a["lines_db"], "a period of 8 px: %g, %g dB", a["blocks_db"], a["lines_db"])
+
+
+def test_motion_has_its_direction():
+    mean = lambda x, axis: sum(np.roll(x, k, axis) for k in range(7)) / 7
+    still = planted(lambda x: x)["direction_db"]
+    for axis, degrees in ((1, 0), (0, 90)):
+        a = planted(lambda x: mean(x, axis))
+        expect(a["direction_db"] > still + 2.2 and abs((a["direction_deg"] - degrees + 90) % 180 - 90) < 15, "%g dB, %g degrees", a["direction_db"], a["direction_deg"])
+
+
+def test_what_was_enlarged_lost_fine_detail_only():
+    """Twice by an ideal filter; blur of the same loss at 4 px loses detail of 7 px, too."""
+    f = np.fft.fftfreq(1100)
+    whole = planted(lambda x: x)
+    lost = {}
+    for name, keep in (("enlarged", (np.abs(f)[:, None] < 0.2) & (np.abs(f)[None, :] < 0.2)),
+                       ("blurred", np.exp(-2 * np.pi ** 2 * 1.2 ** 2 * (f[:, None] ** 2 + f[None, :] ** 2)))):
+        a = planted(lambda x: np.fft.ifft2(np.fft.fft2(x) * keep).real)
+        lost[name] = [whole[k] - a[k] for k in ("detail_4px_db", "detail_7px_db")]
+    expect(lost["enlarged"][0] > 3 and lost["enlarged"][1] < 0.33 * lost["enlarged"][0], "%s", lost)
+    expect(lost["blurred"][0] > 3 and lost["blurred"][1] > 0.33 * lost["blurred"][0], "%s", lost)
 
 
 # --- samples and merges ---

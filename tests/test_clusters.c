@@ -13,7 +13,7 @@
 
 /* Numbers that say how a slide was made. Fall and finest detail of the spectrum, glass and the
  * octaves are combined in pairs. */
-static const int numbers[] = {REPORT_STAIN, REPORT_HUE,      REPORT_GRID,     REPORT_QUALITY,
+static const int numbers[] = {REPORT_STAIN, REPORT_HUE,      REPORT_BLOCKS,   REPORT_QUALITY,
                               REPORT_SLOPE, REPORT_FINE_P50, REPORT_FOCUS_P50};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

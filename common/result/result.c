@@ -388,6 +388,27 @@ int result_find_glass(const struct result_slide *s, double *glass, struct err *e
     return find_quantiles(s, RESULT_LEVEL, 0, 0, &share, 1, glass, e);
 }
 
+bool result_has_spectrum_numbers(const struct result_params *p)
+{
+    return result_params_have_map(p, RESULT_GRAY);
+}
+
+void result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
+                                  struct spectrum_numbers *n)
+{
+    const uint8_t filled = RESULT_FLAG_MISSING | RESULT_FLAG_DAMAGED | RESULT_FLAG_LEFT_OUT;
+    const struct spectrum_sums tissue = {s->spectra[FEATURES_TISSUE].sums,
+                                         s->spectra[FEATURES_TISSUE].windows},
+                               glass = {s->spectra[FEATURES_GLASS].sums,
+                                        s->spectra[FEATURES_GLASS].windows};
+    spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
+                          s->maps[RESULT_FLAGS].values, filled, s->nx * s->ny, n);
+    spectrum_numbers_noise(s->maps[RESULT_LEVEL].values, INT16_MIN, s->maps[RESULT_TISSUE].values,
+                           s->maps[RESULT_FLAGS].values, filled, s->nx * s->ny, n);
+    spectrum_numbers_lines(&tissue, &glass, p->window, (p->high_db - p->low_db) / (double)p->bins,
+                           n);
+}
+
 size_t result_spectrum_sums(const struct result_params *p)
 {
     return (size_t)p->window * (size_t)(p->window / 2 + 1);

@@ -23,6 +23,7 @@
 #include "common/base/err.h"
 #include "common/result/features.h"
 #include "common/result/map_rows.h"
+#include "common/result/spectrum_numbers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -245,6 +246,7 @@ struct result_slide {
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
     double glass_p03; /* of a slide that was loaded: result_find_glass(); or NaN */
+    struct spectrum_numbers of_spectra; /* the same: result_find_spectrum_numbers() */
 };
 
 /* Checks that each parameter is in its range. */
@@ -283,6 +285,11 @@ bool result_has_glass(const struct result_params *p);
 /* The 3rd percentile of level_db over the windows that count and have no tissue: the noise of
  * scanner and encoder. */
 int result_find_glass(const struct result_slide *s, double *glass, struct err *e);
+/* Does a result with these parameters have these numbers? They follow from the maps of gray, tissue
+ * and flags and from both spectra. */
+bool result_has_spectrum_numbers(const struct result_params *p);
+void result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
+                                  struct spectrum_numbers *n);
 /* Sums of a spectrum: window * (window / 2 + 1). */
 size_t result_spectrum_sums(const struct result_params *p);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.

@@ -70,6 +70,17 @@ static int put_glass(hid_t o, const struct result_slide *s, struct err *e)
     return result_find_glass(s, &glass, e) || h5_put_real(o, "glass_p03", glass, e);
 }
 
+static int put_spectrum_numbers(hid_t o, const struct result_params *p,
+                                const struct result_slide *s, struct err *e)
+{
+    struct spectrum_numbers n;
+    result_find_spectrum_numbers(p, s, &n);
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        if (h5_put_real(o, spectrum_number_list[k].name, *spectrum_number_of(&n, k), e))
+            return -1;
+    return 0;
+}
+
 static int put_quantiles(hid_t o, const struct result_slide *s, int map, struct err *e)
 {
     char name[32];
@@ -141,7 +152,8 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(p, m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e) || (result_has_glass(p) && put_glass(o, s, e)))
+    if (put_profile(o, p, s, e) || (result_has_glass(p) && put_glass(o, s, e)) ||
+        (result_has_spectrum_numbers(p) && put_spectrum_numbers(o, p, s, e)))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -162,6 +174,8 @@ void result_no_features(struct result_slide *s)
     for (int k = 0; k < RESULT_COUNTS; k++)
         *counts[k].value = -1;
     s->glass_p03 = NAN;
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        *spectrum_number_of(&s->of_spectra, k) = NAN;
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; q < FEATURES_QUANTILES; q++)
             s->quantiles[m][q] = NAN;
@@ -241,6 +255,14 @@ static int check_quantile_range(const struct result_params *p, int map,
     return 0;
 }
 
+static int get_spectrum_numbers(hid_t o, struct spectrum_numbers *n, struct err *e)
+{
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        if (h5_get_real(o, spectrum_number_list[k].name, spectrum_number_of(n, k), e))
+            return -1;
+    return 0;
+}
+
 static int get_quantiles(hid_t o, int map, struct result_slide *s, struct err *e)
 {
     char name[32];
@@ -273,6 +295,13 @@ int result_check_numbers(const struct result_params *p, const struct result_slid
             return -1;
     if (!isnan(glass) && !(glass >= p->low_db - 0.01 && glass <= p->high_db + 0.01))
         return err_set(e, "its glass_p03 is out of range");
+    struct spectrum_numbers n = s->of_spectra;
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++) {
+        const struct spectrum_number *x = &spectrum_number_list[k];
+        const double value = *spectrum_number_of(&n, k);
+        if (!isnan(value) && !(value >= x->low && value <= x->high))
+            return err_set(e, "its %s is out of range", x->name);
+    }
     for (int k = 0; k < result_octaves(p); k++)
         if (s->counts.octaves[k] > most)
             return err_set(e, "profile_sums is out of range");
@@ -334,6 +363,7 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
         if (result_has_quantiles(p, m) && get_quantiles(o, m, s, e))
             return -1;
     if ((result_has_glass(p) && h5_get_real(o, "glass_p03", &s->glass_p03, e)) ||
+        (result_has_spectrum_numbers(p) && get_spectrum_numbers(o, &s->of_spectra, e)) ||
         get_octaves(o, p, &s->counts, e) || result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
@@ -394,6 +424,18 @@ static int check_glass(const struct result_slide *s, struct err *e)
                : err_set(e, "glass_p03 does not match window_level_db and window_tissue");
 }
 
+static int check_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
+                                  struct err *e)
+{
+    struct spectrum_numbers want, have = s->of_spectra;
+    result_find_spectrum_numbers(p, s, &want);
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        if (!same_real(*spectrum_number_of(&want, k), *spectrum_number_of(&have, k)))
+            return err_set(e, "%s does not match the spectra and maps",
+                           spectrum_number_list[k].name);
+    return 0;
+}
+
 static bool follows_counting(enum result_formula f)
 {
     return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES || f == RESULT_OF_SHARPNESS ||
@@ -439,7 +481,8 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(p, m) && check_quantiles(s, m, e))
             return -1;
-    if (result_has_glass(p) && check_glass(s, e))
+    if ((result_has_glass(p) && check_glass(s, e)) ||
+        (result_has_spectrum_numbers(p) && check_spectrum_numbers(p, s, e)))
         return -1;
     return check_profile(o, p, s, e) || check_flags(p, s, e) ? -1 : 0;
 }

@@ -165,35 +165,6 @@ static void find_octaves(const struct result_params *p, const struct result_slid
         octaves[o] = values[o] > 0 ? width * sum[o] / values[o] / (double)x->windows : NAN;
 }
 
-enum { LEAST_WINDOW = 64 };
-
-/* Sum of the spectrum at k frequencies from the axis, k from 1 to 3; along u or along v. */
-static double at(const struct result_spectrum *x, int64_t n, bool along_u, int64_t f, int64_t k)
-{
-    const int64_t columns = n / 2 + 1;
-    if (!along_u)
-        return (double)x->sums[f * columns + k];
-    const int64_t below = k ? n - k : 0;
-    return ((double)x->sums[k * columns + f] + (double)x->sums[below * columns + f]) / 2;
-}
-
-static double find_grid(const struct result_params *p, const struct result_slide *s)
-{
-    const struct result_spectrum *x = &s->spectra[FEATURES_TISSUE];
-    const double width = (p->high_db - p->low_db) / (double)p->bins;
-    const int64_t n = p->window;
-    double most = -INFINITY;
-    if (!x->sums || x->windows == 0 || n < LEAST_WINDOW)
-        return NAN;
-    for (int axis = 0; axis < 2; axis++) {
-        double sum = 0;
-        for (int64_t f = n / 8; f < n / 2; f++)
-            sum += at(x, n, axis, f, 0) - (at(x, n, axis, f, 2) + at(x, n, axis, f, 3)) / 2;
-        most = fmax(most, width * sum / (double)(n / 2 - n / 8) / (double)x->windows);
-    }
-    return most;
-}
-
 /* --- all --- */
 
 unsigned result_parts_of_numbers(const struct result_params *p)
@@ -210,12 +181,11 @@ unsigned result_parts_of_numbers(const struct result_params *p)
 void result_find_numbers(const struct result_params *p, const struct result_slide *s,
                          struct result_numbers *n)
 {
-    *n = (struct result_numbers){.stain_density = NAN, .stain_hue = NAN, .grid = NAN};
+    *n = (struct result_numbers){.stain_density = NAN, .stain_hue = NAN};
     n->glass = count_glass(s);
     find_octaves(p, s, n->octaves);
     if (s->counts.windows == 0)
         return;
     find_stain(p, s, &n->stain_density, &n->stain_hue);
-    n->grid = find_grid(p, s);
     count_sharp(s, n->sharp);
 }

@@ -1,6 +1,6 @@
 /*
  * result_numbers.h - numbers of one slide that a report needs and its result does not state: the
- * stain of the thumbnail, lines in the mean spectrum, how sharp the windows of tissue are. They
+ * stain of the thumbnail, how sharp the windows of tissue are. They
  * follow from maps, spectra and the thumbnail; a table has them, so that a report of it opens no
  * results for them.
  *
@@ -11,11 +11,6 @@
  *         degrees. (J. van der Laak et al., Hue-saturation-density (HSD) model for stain
  *         recognition in digital images from transmitted light microscopy, Cytometry 39, 275,
  *         2000.)
- * grid    A line that goes through a window raises the spectrum along one axis: a vertical line
- *         that of the frequencies (v, u) with v = 0. For both axes, the mean level on the axis from
- *         f = 1/8 to 1/2 less that of the lines at distance 2 and 3 beside it; the larger of the
- *         two. From spectrum_tissue. Windows have such lines at their own borders, so only
- *         differences between slides mean something.
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
  * glass   The windows without tissue.
@@ -44,7 +39,6 @@ enum { RESULT_SPECTRUM_OCTAVES = 4 };
 
 struct result_numbers {
     double stain_density, stain_hue;         /* NaN without a thumbnail or tissue */
-    double grid;                             /* NaN without a spectrum, or windows below 64 px */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
     int64_t glass;                           /* 0 without a map of tissue */
     uint32_t sharp[RESULT_SHARP_BINS];

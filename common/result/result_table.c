@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    MOST_COLUMNS = 96,
+    MOST_COLUMNS = 112,
     FIRST_ROOM = 64, /* slides */
     LINKS = 120,     /* more than there are columns: they lie in the group's header */
     WIDEN = 8        /* bytes by which a column of texts grows */
@@ -151,6 +151,9 @@ static void list_features(struct result_table *t)
                 -INFINITY, INFINITY);
     if (result_has_glass(p))
         add(t, "glass_p03", REALS, &s->glass_p03, 1, -INFINITY, INFINITY);
+    for (int k = 0; result_has_spectrum_numbers(p) && k < SPECTRUM_NUMBERS; k++)
+        add_optional(t, spectrum_number_list[k].name, REALS, spectrum_number_of(&s->of_spectra, k),
+                     1, spectrum_number_list[k].low, spectrum_number_list[k].high);
     add(t, "profile_sums", INTS, s->counts.octaves, (size_t)result_octaves(p), 0, most_int);
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         snprintf(name, sizeof name, "%s_windows", result_spectrum_name(k));
@@ -167,7 +170,6 @@ static void list_numbers(struct result_table *t)
     struct result_stamp *s = &t->row.stamp;
     add_optional(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
     add_optional(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
-    add_optional(t, "grid", REALS, &n->grid, 1, -INFINITY, INFINITY);
     add_optional(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY,
                  INFINITY);
     add_optional(t, "windows_without_tissue", INTS, &n->glass, 1, -1, most_windows);
@@ -305,11 +307,8 @@ static int put_row(struct result_table *t, const char *result, struct err *e)
     return 0;
 }
 
-static const struct result_numbers no_numbers = {.stain_density = NAN,
-                                                 .stain_hue = NAN,
-                                                 .grid = NAN,
-                                                 .octaves = {NAN, NAN, NAN, NAN},
-                                                 .glass = -1};
+static const struct result_numbers no_numbers = {
+    .stain_density = NAN, .stain_hue = NAN, .octaves = {NAN, NAN, NAN, NAN}, .glass = -1};
 
 int result_table_add(struct result_table *t, const struct result_slide *s,
                      const struct result_numbers *n, const char *result,

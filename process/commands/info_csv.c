@@ -105,6 +105,9 @@ static void put_features(const struct result_params *p, const struct result_slid
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             next_real(s->quantiles[m][q]);
     next_real(s->glass_p03);
+    struct spectrum_numbers n = s->of_spectra;
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        next_real(*spectrum_number_of(&n, k));
 }
 
 static const char source_columns[] =
@@ -126,6 +129,8 @@ static void put_feature_columns(bool names)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             printf(",%s", names ? result_quantile_name(name, sizeof name, m, q) : "");
     fputs(names ? ",glass_p03" : ",", stdout);
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        printf(",%s", names ? spectrum_number_list[k].name : "");
 }
 
 static void put_parameters(const struct result *r)

@@ -187,6 +187,9 @@ static void put_features(const struct result_params *p, const struct result_slid
             json_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
     if (result_has_glass(p))
         json_real("glass_p03", s->glass_p03);
+    struct spectrum_numbers n = s->of_spectra;
+    for (int k = 0; result_has_spectrum_numbers(p) && k < SPECTRUM_NUMBERS; k++)
+        json_real(spectrum_number_list[k].name, *spectrum_number_of(&n, k));
     json_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     json_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
 }

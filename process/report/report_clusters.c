@@ -32,7 +32,7 @@ static double separation_needed(int64_t slides, bool pair)
 
 /* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
  * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
-static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_GRID,     REPORT_QUALITY,
+static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_BLOCKS,   REPORT_QUALITY,
                                      REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
 static const char *const steps[RESULT_SPECTRUM_OCTAVES - 1] = {
     "balance of coarse and middle detail", "balance of middle and fine detail",

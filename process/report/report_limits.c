@@ -104,7 +104,8 @@ static void range_of(const struct result_params *p, int metric, double *least, d
     case REPORT_FOCUS_P50:
     case REPORT_FOCUS_P95:
     case REPORT_FINE_P50:
-    case REPORT_GRID:
+    case REPORT_LINES:
+    case REPORT_BLOCKS:
         *least = -width;
         *most = width;
         break;

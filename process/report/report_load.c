@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Windows without tissue: for a number of the slide, and for telling two kinds apart. */
-enum { LEAST_GLASS = 20, SOME_GLASS = 3 };
+/* Windows without tissue, for telling two kinds apart. */
+enum { SOME_GLASS = 3 };
 
 struct loader {
     const struct report_setup *setup;
@@ -186,12 +186,6 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
 }
 
-/* The noise of the glass, if there is enough of it. */
-static double glass_of(const struct load_item *it, int64_t least)
-{
-    return it->numbers.glass >= least ? it->slide.glass_p03 : NAN;
-}
-
 /* Of a slide with windows. */
 static void set_metrics(const struct load_item *it, struct report_slide *row)
 {
@@ -208,10 +202,20 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
     row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
-    row->metric[REPORT_GLASS] = glass_of(it, LEAST_GLASS);
-    row->some_glass = glass_of(it, SOME_GLASS);
+    row->metric[REPORT_GLASS] = s->of_spectra.noise_db;
+    row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
+    row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
+    row->some_glass = n->glass >= SOME_GLASS ? s->glass_p03 : NAN;
     memcpy(row->octaves, n->octaves, sizeof row->octaves);
-    row->metric[REPORT_GRID] = n->grid;
+    row->metric[REPORT_GLASS_GRAY] = s->of_spectra.glass_gray;
+    row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
+    row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
+    row->metric[REPORT_LINES] = s->of_spectra.lines_db;
+    row->metric[REPORT_BLOCKS] = s->of_spectra.blocks_db;
+    row->metric[REPORT_DIRECTION] = s->of_spectra.direction_db;
+    row->lines_period_px = s->of_spectra.lines_period_px;
+    row->lines_deg = s->of_spectra.lines_deg;
+    row->direction_deg = s->of_spectra.direction_deg;
     row->metric[REPORT_STAIN] = n->stain_density;
     row->metric[REPORT_HUE] = n->stain_hue;
 }

@@ -23,7 +23,14 @@ enum report_metric_number {
     REPORT_GLASS,
     REPORT_STAIN,
     REPORT_HUE,
-    REPORT_GRID,
+    REPORT_GLASS_GRAY,
+    REPORT_GRAY_LOW,
+    REPORT_GRAY_HIGH,
+    REPORT_LINES,
+    REPORT_BLOCKS,
+    REPORT_DIRECTION,
+    REPORT_DETAIL_4,
+    REPORT_DETAIL_7,
     REPORT_QUALITY,
     REPORT_TWICE,
     REPORT_METRICS,
@@ -50,6 +57,8 @@ struct report_metric {
     double most;            /* values above are a flag; NAN: none */
     double least;           /* a smaller difference from the median is no flag, whatever its z;
                              * with `ratio`, a part of the median */
+    double floor;  /* a smaller MAD counts as this: values that differ by less mean nothing */
+    bool specific; /* it names the cause, so it comes before numbers that only notice it */
     enum report_look look;
     const char *definition;
 };

@@ -12,6 +12,8 @@
 /* Strengths of reasons that are no numbers: after those that are. */
 #define OF_LIMIT 1e6
 #define OF_NOTE 0.0
+/* Added to that of a number that names the cause. */
+#define OF_CAUSE 1e3
 
 const char *report_verdict_name(enum report_verdict v)
 {
@@ -90,8 +92,12 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     else
         snprintf(words, sizeof words, "%s", text);
     struct report_reason *reason =
-        say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)",
-            words, x->title, x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]));
+        isnan(s->z[m])
+            ? say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s)", words, x->title, x->digits, value,
+                  x->unit)
+            : say(l, REPORT_REVIEW, excess,
+                  "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)", words, x->title,
+                  x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]));
     reason->look = x->look;
     if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
         set_place(r, k, REPORT_PLACE_DULL, reason);
@@ -112,8 +118,71 @@ static void say_blur(const struct report_view *r, int64_t k, double excess, stru
     set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
 
+/* Of an angle in degrees, 0 along the rows. */
+static const char *direction_words(double deg)
+{
+    return deg < 22.5 || deg >= 157.5 ? "along the rows"
+           : deg < 67.5               ? "obliquely, from the upper left to the lower right"
+           : deg < 112.5              ? "along the columns"
+                                      : "obliquely, from the lower left to the upper right";
+}
+
+/* The pattern of lines, with its period; 8 px and harmonics are not among it. */
+static void say_lines(const struct report_slide *s, double excess, struct list *l)
+{
+    char um[32] = "";
+    if (s->um > 0)
+        snprintf(um, sizeof um, " (%.2g um)", s->lines_period_px * s->um);
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: line camera or "
+        "stage of the scanner, or cracks; send the scanner to service if other slides have it",
+        s->lines_period_px, um, direction_words(s->lines_deg), s->metric[REPORT_LINES])
+        ->look = REPORT_LOOK_SPECTRUM;
+}
+
+static void say_motion(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    const struct report_slide *s = &r->slides->slide[k];
+    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "motion or a colour fringe: detail is weaker %s than across (%.1f dB, usually %.1f): the "
+        "stage shook or the slide moved; scan it again",
+        direction_words(s->direction_deg), s->metric[REPORT_DIRECTION],
+        p->summary[REPORT_DIRECTION].q50)
+        ->look = REPORT_LOOK_SPECTRUM;
+}
+
+static void say_blocks(const struct report_slide *s, double excess, struct list *l)
+{
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "lines every 8 px or at a harmonic of it, %.1f dB above their surroundings: strong "
+        "compression on another grid of blocks, or lines of the scanner",
+        s->metric[REPORT_BLOCKS])
+        ->look = REPORT_LOOK_SPECTRUM;
+}
+
+/* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
+static void say_enlarged(const struct report_view *r, int64_t k, struct list *l)
+{
+    const double unusual = 5, least = 1, floor = 0.15, optical = 0.33;
+    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
+    const struct stats_summary *fine = &p->summary[REPORT_DETAIL_4];
+    const double *own = r->slides->slide[k].metric;
+    const double lost = fine->q50 - own[REPORT_DETAIL_4];
+    const double lost_7 = p->summary[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
+    const double z = 0.6745 * lost / fmax(fine->mad, floor);
+    if (fine->n < STATS_LEAST || !(z > unusual && lost > least && lost_7 < optical * lost))
+        return;
+    say(l, REPORT_REVIEW, z / unusual + OF_CAUSE,
+        "enlarged by software, or the wrong um per px is stated: detail of 4 px is %.1f dB weaker "
+        "than in the others, that of 7 px only %.1f",
+        lost, lost_7)
+        ->look = REPORT_LOOK_SPECTRUM;
+}
+
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
+    say_enlarged(r, k, l);
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = report_excess(r->slides, r->scores, k, m);
         if (!(excess > 1) || report_is_kind(r->clusters, r->scores->of[k].pool, m))
@@ -124,8 +193,14 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say(l, REPORT_REVIEW, excess, "saved as JPEG twice (score %.2f of 1)",
                 r->slides->slide[k].metric[m])
                 ->look = REPORT_LOOK_SLIDE;
+        else if (m == REPORT_LINES)
+            say_lines(&r->slides->slide[k], excess, l);
+        else if (m == REPORT_BLOCKS)
+            say_blocks(&r->slides->slide[k], excess, l);
+        else if (m == REPORT_DIRECTION)
+            say_motion(r, k, excess, l);
         else
-            say_z(r, k, m, excess, l);
+            say_z(r, k, m, excess + (report_metric(m)->specific ? OF_CAUSE : 0), l);
     }
 }
 

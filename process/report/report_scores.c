@@ -187,6 +187,8 @@ static void score_metric(const struct work *w, int32_t pool, int metric, struct 
         if (is_reference(w, k, pool))
             m->values[n++] = report_value(s, w->out, k, metric);
     *sum = stats_summarise(m->values, n, m->work);
+    if (sum->mad < report_metric(metric)->floor)
+        sum->mad = report_metric(metric)->floor;
     for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
         if (of[k].pool == pool)
             of[k].z[metric] = stats_z(sum, report_value(s, w->out, k, metric));
@@ -340,12 +342,11 @@ double report_excess(const struct report_slides *s, const struct report_scores *
     const struct report_pool *q = &scores->pool[scores->of[k].pool];
     const struct report_metric *x = report_metric(m);
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
-    if (!isnan(q->most[m]) && !isnan(value))
-        return value / q->most[m];
+    const double limit = isnan(q->most[m]) || isnan(value) ? 0 : value / q->most[m];
     const double usually = q->summary[m].q50, least = x->least * (x->ratio ? usually : 1);
     if (isnan(z) || !(z < 0 ? x->low : x->high) || !(fabs(value - usually) >= least))
-        return 0;
-    return fabs(z) / q->usual[m][z > 0];
+        return limit;
+    return fmax(limit, fabs(z) / q->usual[m][z > 0]);
 }
 
 /* --- all --- */

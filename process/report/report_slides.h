@@ -27,6 +27,7 @@ struct report_slide {
     double um, downsample, objective; /* NAN: not known. um: per stored pixel */
     double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES];                /* result_numbers.h; the same */
+    double lines_period_px, lines_deg, direction_deg;       /* spectrum_numbers.h */
     double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */
     int64_t curves;      /* their number; -1: the slide has no windows */
     char subsampling[8]; /* of the JPEG tiles; "" if not known */

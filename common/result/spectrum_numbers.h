@@ -1,0 +1,82 @@
+/*
+ * spectrum_numbers.h - what the stored spectra and maps of a slide say of its scanner: brightness,
+ * lines, motion. All of it follows from integers that a result holds.
+ *
+ * L(v, u) is the mean level of a spectrum in dB. f = sqrt(v^2 + u^2) / N cycles per px.
+ *
+ * gray     Of the windows that count and touch no filled tile, by window_gray and window_tissue.
+ *          glass_gray: median over the windows with the least tissue, at least three of them, of
+ *          what is left of their gray without their tissue, (g - t tissue_gray) / (1 - t), t the
+ *          share of tissue, at most 8 %. Exact for windows without tissue, else off by 1 level if
+ *          the tissue in them is 10 levels off.
+ *          tissue_gray: median over the windows of which at least half is tissue.
+ *          gray_low, gray_high: the darkest and the brightest window.
+ * noise    noise_db: the least level_db of the windows without tissue, if there are three: noise of
+ *          the sensor, as far as the encoder leaves it.
+ * lines    A pattern along the rows raises L(v, 0), one along the columns L(0, u), at the one
+ *          frequency 1 / period. The excess of a frequency k, from N / 32 on, is its level less the
+ *          median level of those at a distance of 2 to 5 on the same axis. lines_db is the greatest
+ *          excess of either spectrum, tissue or glass, on either axis but at multiples of N / 8;
+ *          blocks_db the greatest one at these, where the blocks of JPEG show, too. The period is
+ *          N / k px, known to 1 / 2 of a frequency. lines_deg: 0 for lines along the rows, 90 for
+ *          columns. A spectrum needs eight windows, and blocks_db one of tissue: JPEG shows its
+ *          blocks in plain noise. By chance, lines_db is 2 to 5.6 dB on a slide of 80 windows and
+ *          blocks_db up to 2.8.
+ * motion   The level over a ring, 1/8 <= f < 1/4, as a function of the direction, has a component
+ *          of cos 2 (angle - weakest). direction_db is the difference between its ends,
+ *          less (as a vector) that over 1/32 <= f < 1/16, which is the tissue's own direction;
+ *          direction_deg the direction in which detail is weakest, 0 along the rows, 90 down. The
+ *          axes are left out: lines and the borders of windows are there.
+ *
+ * detail   detail_4px_db, detail_7px_db: the level of the tissue's spectrum over the rings [0.21,
+ *          0.25) and [0.12, 0.16) less that over [0.04, 0.06), without the axes. Optical blur takes
+ *          away from both, by the square of the frequency; a picture that was enlarged has lost the
+ *          finer one only.
+ *
+ * Any thread.
+ */
+#ifndef WSI_SPECTRUM_NUMBERS_H
+#define WSI_SPECTRUM_NUMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Numbers that are not known are NaN. */
+struct spectrum_numbers {
+    double glass_gray, tissue_gray, gray_low, gray_high;
+    double lines_db, lines_period_px, lines_deg, blocks_db;
+    double direction_db, direction_deg;
+    double noise_db, detail_4px_db, detail_7px_db;
+};
+
+/* Their names and ranges, in the order of the attributes of a result. */
+enum { SPECTRUM_NUMBERS = 13 };
+struct spectrum_number {
+    const char *name;
+    size_t offset; /* in struct spectrum_numbers */
+    double low, high;
+};
+extern const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS];
+static inline double *spectrum_number_of(struct spectrum_numbers *n, int k)
+{
+    return (double *)(void *)((char *)n + spectrum_number_list[k].offset);
+}
+
+/* A sum of spectra: [v: n][u: n / 2 + 1] of bin numbers over `windows` windows; NULL: none. */
+struct spectrum_sums {
+    const uint64_t *sums;
+    int64_t windows;
+};
+/* Lines, motion and detail. width: of a bin, dB. */
+void spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                            int64_t n, double width, struct spectrum_numbers *out);
+/* Noise, from level_db in hundredths of a dB; the rest as below. */
+void spectrum_numbers_noise(const int16_t *level, int16_t none, const uint8_t *tissue,
+                            const uint8_t *flags, uint8_t filled, int64_t windows,
+                            struct spectrum_numbers *out);
+/* Brightness. [windows] each; tissue: NULL or FEATURES_NO_TISSUE: not known. Windows whose flags
+ * have any bit of `filled` are left out. */
+void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
+                           uint8_t filled, int64_t windows, struct spectrum_numbers *out);
+
+#endif
