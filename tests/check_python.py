@@ -50,7 +50,7 @@ def rejects(words, f, *args, **kw):
 def has(*modules):
     for m in modules:
         if importlib.util.find_spec(m) is None:
-            raise Skip("needs the Python package %s" % m)
+            raise Skip("needs the Python package %s%s" % (m, ", which is large and optional" if m in ("torch", "cv2") else ""))
 
 
 def check_codec(codec, **kw):
