@@ -126,6 +126,7 @@ check-all:
 	@$(MAKE) --no-print-directory torture
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory check-releases
+	@tests/arm64
 
 # packages and the tests in other releases of Debian, as root
 check-releases:
@@ -139,7 +140,7 @@ man: $(PROGRAMS)
 # what CI also runs; no output is a good sign
 lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
-	shellcheck -e SC2034 .ci/run $(addprefix tests/,check python bench bench_gpu) \
+	shellcheck -e SC2034 .ci/run $(addprefix tests/,arm64 check python bench bench_gpu) \
 	  $(addprefix scripts/,check demo install-deps build-state make-deb) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
