@@ -263,4 +263,4 @@ help:
         lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo programs-for-demo \
         install uninstall deb wheel clean help
 .DELETE_ON_ERROR:
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f 2>/dev/null)
