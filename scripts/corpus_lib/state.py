@@ -18,7 +18,7 @@ import os
 import shlex
 import time
 
-from corpus_lib.files import (die, key, look, not_older, open_own, read_lines, read_state, say, stamp, stamp_of,
+from corpus_lib.files import (die, look, not_older, open_own, read_lines, read_state, say, stamp, stamp_of,
                               stem, write_list, write_whole)
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
@@ -333,8 +333,3 @@ def remove_unlocked(path):
             os.unlink(path)
     except OSError:
         pass
-
-
-def keys(records, path_of):
-    """{path as it comes back from JSON: record}"""
-    return {key(path_of(r)): r for r in records}

@@ -156,7 +156,7 @@ class Batch:
         """Calls a program for rows whose `field` are its inputs."""
         if not rows:
             return
-        at, messages = os.path.getsize(self.log), os.path.getsize(self.corpus.log(self.number, "err"))
+        at = os.path.getsize(self.log)
         given = "".join(getattr(r, field) + "\n" for r in rows)
         try:
             code = children.call(argv, os.fsencode(given), self.out, self.err)
@@ -167,7 +167,7 @@ class Batch:
         if code == STOPPED or children.stopped:
             raise Ended(STOPPED, "stopped by a signal")
         if code == USAGE or code > TROUBLE:
-            raise Ended(code, "%s (exit status %d)" % (self.last_message(messages) or os.path.basename(argv[0]), code))
+            raise Ended(code, "%s (exit status %d)" % (self.last_message() or os.path.basename(argv[0]), code))
         if code < 0:
             said = {key(row.get(field)) for row in rows_in(self.log, at) if isinstance(row.get(field), str)}
             self.after_death(argv, [r for r in rows if key(getattr(r, field)) not in said], field, -code, len(rows))
@@ -185,8 +185,8 @@ class Batch:
                           getattr(r, field), os.path.basename(argv[0]), number, signal.Signals(number).name,
                           "" if crash else ", perhaps for lack of memory"))
 
-    def last_message(self, offset):
-        lines = [line for line in read_lines(self.corpus.log(self.number, "err"))] if offset >= 0 else []
+    def last_message(self):
+        lines = read_lines(self.corpus.log(self.number, "err"))
         return lines[-1] if lines else ""
 
 
