@@ -149,7 +149,7 @@ def test_nothing_to_compare_is_never_within_the_limit():
     run(os.path.join(BUILD, "tests", "mkresult"), "--slides", "0", empty)
     line = compare(empty, empty, "--limit", "10", status=1)
     expect(line["compared"] == 0 and line["within_limit"] is False, "%s", line)
-    expect(compare(empty, empty)["limit"] is None, "limit")
+    expect(compare(empty, empty, status=1)["limit"] is None, "limit")
 
 
 def test_other_sizes_resolutions_and_no_windows():
@@ -219,6 +219,27 @@ def test_wrong_usage():
         p = run(H5SPEC, "compare", *options, status=2)
         says(p.err, "h5spec compare: ", "Try 'h5spec compare --help'.")
     says(run(H5SPEC, "compare", a, "/nowhere.h5", status=1).err, "/nowhere.h5")
+
+
+def test_one_slide_each_is_compared_whatever_its_name():
+    """Two scanners name their files differently: "0 slides compared", status 0."""
+    a, b = spectrum(folder_of(left=slide("x"))), spectrum(folder_of(right=slide("y")))
+    (have,) = compare(a, b)["slides"]
+    expect((have["slide"], have["slide_b"]) == ("left", "right") and have["w1_db"] > 0, "%s", have)
+
+
+def test_pairs_of_a_table():
+    a, b = spectrum(folder_of(l1=slide("x"), l2=slide("y"))), spectrum(folder_of(r1=slide("z"), r2=slide("w")))
+    says(run(H5SPEC, "compare", a, b, status=1).err, "nothing was compared", "--pairs")
+    path = os.path.join(tmp(), "pairs.csv")
+    for text, message in (("a,b\nl1,r2\nl2,r1\n", None), ("a,c\n", "has no column b"), ("a,b\nl1,no\n", "line 2: no slide no in B")):
+        with open(path, "w") as f:
+            f.write(text)
+        p = run(H5SPEC, "compare", "--json", "--pairs", path, a, b, status=1 if message else 0)
+        if message:
+            says(p.err, message)
+        else:
+            expect({(s["slide"], s["slide_b"]) for s in json_lines(p.out)[0]["slides"]} == {("l1", "r2"), ("l2", "r1")}, "%s", p.out)
 
 
 main(globals())

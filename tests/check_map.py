@@ -252,6 +252,39 @@ def geojson(path):
     return data
 
 
+def area(ring):
+    x, y = np.array(ring, float).T
+    return (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2
+
+
+def test_regions_of_a_class_are_annotations_that_cover_the_same_places():
+    """One polygon per connected part, with its holes; their areas are those of the tiles beyond the limit."""
+    result = result_of("pictures-glass", "1500x1100")
+    tiles = geojson(draw("--feature", "mean_db", result, name="tiles.geojson"))["features"]
+    values = np.array([t["properties"]["measurements"]["mean_db"] for t in tiles])
+    limit = float(np.median(values)) + 1e-6
+    each = abs(area(tiles[0]["geometry"]["coordinates"][0]))
+    for option, wanted in (("--below", values < limit), ("--above", values > limit)):
+        path = draw("--feature", "mean_db", "--class", "Out of focus", option, repr(limit), result, name="regions.geojson")
+        with open(path, encoding="utf-8") as f:
+            regions = json.load(f)["features"]
+        total = 0
+        for r in regions:
+            p = r["properties"]
+            expect(p["objectType"] == "annotation" and p["classification"] == {"name": "Out of focus", "color": [200, 60, 0]}, "%s", p)
+            outline, *holes = r["geometry"]["coordinates"]
+            expect(all(ring[0] == ring[-1] and len(ring) >= 5 for ring in (outline, *holes)), "open rings")
+            expect(area(outline) > 0 and all(area(h) < 0 for h in holes), "orientation")
+            own = sum(map(area, (outline, *holes)))
+            expect(abs(own - each * p["measurements"]["places"]) < 1e-3 * each, "%g px, %s", own / each, p)
+            total += p["measurements"]["places"]
+        expect(total == wanted.sum() > 0 and len(regions) < total, "%d of %d places in %d regions", total, wanted.sum(), len(regions))
+    for words, message in ((("--class", "x", "--feature", "mean_db"), "name a limit"), (("--class", "x", "--below", "1"), "is for one feature"),
+                           (("--below", "1", "--feature", "mean_db"), "without --class")):
+        says(run(H5SPEC, "map", "--format", "geojson", *words, "-o", tmp(), result, status=2).err, message)
+    draw("--feature", "focus", "--class", "Out of focus", result, name="own.geojson")
+
+
 def test_geojson_has_one_tile_per_window_with_a_value():
     result = result_of("pictures", "1500x1100", "--tissue-only")
     name, _, maps = slide_of(result)

@@ -297,8 +297,8 @@ OTHER_OPTIONS = {
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
     "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
-    "compare": dict.fromkeys(["--limit", "--json", "--quiet"]),  # check_compare.py
-    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--feature", "--blend", "--cell",
+    "compare": dict.fromkeys(["--limit", "--json", "--quiet", "--pairs"]),  # check_compare.py
+    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--class", "--below", "--above", "--feature", "--blend", "--cell",
                           "--colours", "--width", "--opacity", "--scores", "--patch", "--slide-size", "--patches", "--follow", "--idle",
                           "--memory"]),  # check_map.py, check_scores.py
     "report": dict.fromkeys(["--output", "--title", "--csv", "--scores", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",

@@ -250,7 +250,7 @@ def test_store_truncated():
 
 def test_store_empty_or_not_hdf5():
     process_with(write("empty.h5", b""), "empty")
-    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file")
+    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file; a slide is converted first: wsi2h5 -o stores/ ")
 
 
 def test_no_such_store():

@@ -311,13 +311,17 @@ static const struct command_option *row_of(const struct command_option *options,
     return NULL;
 }
 
-/* How many long options begin with the word's name. */
-static int count_prefixed(const struct command_option *options, const char *word)
+/* The long options that begin with the word's name, as a list; returns how many there are. */
+static int list_prefixed(const struct command_option *options, const char *word, char out[512])
 {
     const size_t n = strcspn(word, "=");
+    size_t used = 0;
     int count = 0;
+    out[0] = 0;
     for (const struct command_option *o = options; o->name; o++)
-        count += o->help && !strncmp(o->name, word, n);
+        if (o->help && !strncmp(o->name, word, n) && used < 512)
+            used +=
+                (size_t)snprintf(out + used, 512 - used, "%s--%s", count++ ? ", " : "", o->name);
     return count;
 }
 
@@ -325,6 +329,7 @@ static int count_prefixed(const struct command_option *options, const char *word
 static void explain(const struct command *c, int got, const char *word,
                     const struct command_option *row, struct err *e)
 {
+    char candidates[512];
     if (row && got == ':' && !strncmp(word, "--", 2))
         err_set(e, "option '--%s' requires an argument: %s", row->name, argument_of(row));
     else if (row && got == ':')
@@ -333,8 +338,8 @@ static void explain(const struct command *c, int got, const char *word,
         err_set(e, "option '--%s' takes no argument", row->name);
     else if (optopt)
         err_set(e, "unrecognized option '-%c'", optopt);
-    else if (count_prefixed(c->options, word + 2) > 1)
-        err_set(e, "option '%s' is ambiguous; write it in full", word);
+    else if (list_prefixed(c->options, word + 2, candidates) > 1)
+        err_set(e, "option '%.*s' is ambiguous: %s", (int)strcspn(word, "="), word, candidates);
     else
         err_set(e, "unrecognized option '%.*s'", (int)strcspn(word, "="), word);
 }

@@ -3,10 +3,12 @@
 
 #include "common/base/stats.h"
 #include "common/base/stop.h"
+#include "common/base/table.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +148,27 @@ static int pair_names(struct both *r, struct err *e)
     return bad;
 }
 
+/* The slides of each row of a table. */
+static int pair_rows(struct both *r, const struct table *t, const char *path, struct err *e)
+{
+    const char *const names[] = {"a", "b"};
+    int64_t column[2], k[2];
+    for (int side = 0; side < 2; side++)
+        if ((column[side] = table_column(t, names[side])) < 0)
+            return err_set(e, "%s: has no column %s", path, names[side]);
+    for (int64_t row = 1; row <= t->rows; row++) {
+        for (int side = 0; side < 2; side++) {
+            const char *name = table_cell(t, row, column[side]);
+            if ((k[side] = result_find_slide(r->file[side], name)) < 0)
+                return err_set(e, "%s: line %" PRId64 ": no slide %s in %s", path, t->lines[row],
+                               name, side ? "B" : "A");
+        }
+        if (add_pair(r, k[0], k[1], e))
+            return -1;
+    }
+    return 0;
+}
+
 /* --- slides with other names --- */
 
 /* A slide whose name only one file has. */
@@ -258,7 +281,16 @@ static int check_parameters(const struct both *r, const char *a, const char *b, 
                : 0;
 }
 
-static int compare_all(struct both *r, struct err *e)
+static int pair_all(struct both *r, const struct table *t, const char *pairs, struct err *e)
+{
+    if (pairs)
+        return pair_rows(r, t, pairs, e);
+    if (result_slides(r->file[0]) == 1 && result_slides(r->file[1]) == 1)
+        return add_pair(r, 0, 0, e);
+    return pair_names(r, e) || pair_quickhashes(r, e) || note_rest(r, e) ? -1 : 0;
+}
+
+static int compare_all(struct both *r, const struct table *t, const char *pairs, struct err *e)
 {
     struct compare *c = r->out;
     const size_t bins = (size_t)result_params(r->file[0])->bins;
@@ -269,25 +301,29 @@ static int compare_all(struct both *r, struct err *e)
         r->cdf[k] = malloc(bins * sizeof *r->cdf[k]);
         r->rest[k] = malloc(((size_t)slides[k] + 1) * sizeof *r->rest[k]);
     }
-    c->slides = calloc((size_t)slides[0] + 1, sizeof *c->slides);
+    c->slides = calloc((size_t)(pairs ? t->rows : slides[0]) + 1, sizeof *c->slides);
     if (!c->slides || !c->only[0] || !c->only[1] || !r->cdf[0] || !r->cdf[1] || !r->rest[0] ||
         !r->rest[1])
         return err_set(e, "out of memory");
     for (int m = 0; m < RESULT_MAPS; m++)
         c->maps[m] = result_map_kind(m)->change && result_has_map(r->file[0], m) &&
                      result_has_map(r->file[1], m);
-    if (pair_names(r, e) || pair_quickhashes(r, e) || note_rest(r, e))
+    if (pair_all(r, t, pairs, e))
         return -1;
     qsort(c->slides, (size_t)c->n, sizeof *c->slides, by_distance);
     return 0;
 }
 
-int compare_results(const char *a, const char *b, struct compare *c, struct err *e)
+int compare_results(const char *a, const char *b, const char *pairs, struct compare *c,
+                    struct err *e)
 {
     struct both r = {.out = c};
+    struct table t = {0};
     *c = (struct compare){0};
     int bad = !(r.file[0] = result_open(a, e)) || !(r.file[1] = result_open(b, e)) ||
-              check_parameters(&r, a, b, e) || compare_all(&r, e);
+              check_parameters(&r, a, b, e) || (pairs && table_read(&t, pairs, e)) ||
+              compare_all(&r, &t, pairs, e);
+    table_free(&t);
     for (int k = 0; k < 2; k++) {
         result_close(r.file[k]);
         free(r.cdf[k]);

@@ -1,9 +1,10 @@
 /*
  * compare.h - the same slides in two results: what changed.
  *
- * Slides are matched by name, and the rest by quickhash, if one slide on each side has it. The
- * distance between two slides is W1, the Wasserstein-1 distance of their histograms in dB; maps are
- * compared window by window.
+ * Slides are matched by a table of pairs, if one is given. Else by name, and the rest by quickhash,
+ * if one slide on each side has it; results of one slide each are compared whatever it is called.
+ * The distance between two slides is W1, the Wasserstein-1 distance of their histograms in dB; maps
+ * are compared window by window.
  */
 #ifndef WSI_COMPARE_H
 #define WSI_COMPARE_H
@@ -41,9 +42,11 @@ struct compare {
     bool maps[RESULT_MAPS]; /* are compared: `change` of map_rows.h, and both results have it */
 };
 
-/* Compares the results at two paths, which must have equal parameters, apart from the features. The
- * message names the file. Call compare_free() either way. */
-int compare_results(const char *a, const char *b, struct compare *c, struct err *e);
+/* Compares the results at two paths, which must have equal parameters, apart from the features.
+ * pairs: a table with columns a and b, or NULL. The message names the file. Call compare_free()
+ * either way. */
+int compare_results(const char *a, const char *b, const char *pairs, struct compare *c,
+                    struct err *e);
 void compare_free(struct compare *c);
 
 #endif

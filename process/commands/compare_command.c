@@ -17,7 +17,7 @@
 enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
 
 struct arguments {
-    const char *paths[2];
+    const char *paths[2], *pairs;
     double limit; /* NaN: none */
     bool json, quiet;
 };
@@ -25,6 +25,9 @@ struct arguments {
 #define ARGUMENTS struct arguments
 
 static const struct command_option rows[] = {
+    {"Input", 0, "pairs", "FILE.csv",
+     "compare only the slides of its columns a and b: names in A.h5 and in B.h5",
+     COMMAND_TEXT(pairs)},
     {"Output", 0, "limit", "DB",
      "end with status 1 if the W1 distance of any slide is greater, if a slide's um per px differ, "
      "if a slide is in one result only, or if no slide is in both",
@@ -35,7 +38,7 @@ static const struct command_option rows[] = {
 
 static void set_defaults(void *ctx)
 {
-    ((struct arguments *)ctx)->limit = NAN;
+    *(struct arguments *)ctx = (struct arguments){.limit = NAN};
 }
 
 const struct command compare_options = {
@@ -43,7 +46,9 @@ const struct command compare_options = {
     .summary = "show what changed between two results of the same slides",
     .details = "Compares the slides of two results: did another scanner firmware, a new export or "
                "another codec change anything? Slides are matched by name, those without a match "
-               "by OpenSlide's quickhash. For each slide, worst first, it prints the Wasserstein-1 "
+               "by OpenSlide's quickhash; results of one slide each are compared whatever its "
+               "name. If nothing can be compared, the status is 1. For each slide, worst first, it "
+               "prints the Wasserstein-1 "
                "distance W1 between the histograms, the change of mean and std from A to B, and "
                "how much window_mean_db, window_focus_db, window_fine_db and window_sharp_db "
                "differ: the mean over all windows. Windows of glass are among them, unless h5spec "
@@ -263,7 +268,9 @@ static int print_all(const struct arguments *a, const struct compare *c)
         print_table(a, c);
     if (!a->quiet)
         last_line(a, c);
-    return isnan(a->limit) || is_within(c, a->limit) ? EXIT_DONE : EXIT_PART;
+    if (c->n == 0)
+        cli_say("nothing was compared: no slide of A is in B; --pairs FILE.csv names pairs");
+    return c->n > 0 && (isnan(a->limit) || is_within(c, a->limit)) ? EXIT_DONE : EXIT_PART;
 }
 
 int compare_main(int argc, char **argv)
@@ -289,7 +296,7 @@ int compare_main(int argc, char **argv)
         return command_usage_error(&compare_options, &e);
     }
     stop_catch_signals();
-    if (compare_results(a.paths[0], a.paths[1], &c, &e) == 0)
+    if (compare_results(a.paths[0], a.paths[1], a.pairs, &c, &e) == 0)
         status = print_all(&a, &c);
     else
         status = cli_failed(&e);

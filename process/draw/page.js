@@ -4,9 +4,9 @@
 const D = JSON.parse(document.getElementById('data').textContent);
 D.failed.forEach(f => addFailure(f[0], f[1]));
 const N = D.names.length, NS = 'http://www.w3.org/2000/svg';
-const W1 = D.metrics.length - 1, NARROW = window.matchMedia('(max-width: 40rem)');
-const CURVES = D.hist.length > 0; // false: histograms and profiles of slides did not fit
-const VERDICTS = ['pass', 'review', 'fail'];
+const SHARES = ['tissue_fraction', 'blurred_share'], W1 = D.metrics.length - 1, TISSUE = D.metrics.findIndex(m => m.name === 'tissue_fraction'), NARROW = window.matchMedia('(max-width: 40rem)');
+const CURVES = D.hist.length > 0; // false: histograms of slides did not fit
+const VERDICTS = ['pass', 'not judged', 'review', 'fail'], LEAST = 10; // slides, to say what is usual
 const DIGITS = {};
 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
 
@@ -15,7 +15,7 @@ function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
   D.why[k] = [[reason, 0]];
   D.m.forEach(column => column.push(null));
-  [['other', 0], ['pool', -1], ['version', 3], ['profile', 0], ['verdict', 2], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
+  [['other', 0], ['pool', -1], ['version', 3], ['verdict', 3], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
   ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
 
@@ -39,14 +39,20 @@ function svg(parent, name, attributes, text) {
   return e;
 }
 function clear(e) { while (e.firstChild) e.removeChild(e.firstChild); return e; }
-function fixed(x, digits) { return x === null || x === undefined ? '' : x.toFixed(digits); }
-function number(k, m) { return fixed(D.m[m][k], D.metrics[m].digits); }
+function shown(x, m) { // as many digits as a reader uses: shares in percent, one decimal of dB, whole degrees
+  const share = SHARES.includes(m.name);
+  return x === null || x === undefined ? '' : share ? Math.round(100 * x) + ' %' : x.toFixed(m.unit === ' dB' ? 1 : m.unit === ' degrees' ? 0 : m.digits);
+}
+function number(k, m) { return shown(D.m[m][k], D.metrics[m]); }
 function reasons(k) { return (D.why[k] || []).map(x => x[0]); }
 // A row has no room for the numbers behind a reason.
-function words(k) { return reasons(k).map(t => t.replace(/ \([^()]*usual spread\)$/, '')).join('; '); }
-function stands(k) { return D.verdict[k] > 0; } // for review, or fails
+function words(k) {
+  const all = reasons(k), first = (all[0] || '').replace(/ \([^()]*usual spread\)$/, '');
+  return first + (all.length > 1 ? ' (+' + (all.length - 1) + ' more)' : '');
+}
+function stands(k) { return D.verdict[k] > 1; } // for review, or fails
 function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of mean_db
-const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0]), profile: [[null]]};
+const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0])};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
 function rowHeight() { return NARROW.matches ? 62 : 42; }
 function share(k, cell) { // 1/dB
@@ -55,7 +61,7 @@ function share(k, cell) { // 1/dB
 }
 function zscore(k, m) { // as in report_scores.c
   const s = poolOf(k).m[m], x = D.m[m][k];
-  return x === null || s[0] < 10 || !(s[4] > 0) || !D.metrics[m].scored ? null : 0.6745 * (x - s[2]) / s[4];
+  return x === null || s[0] < LEAST || !(s[4] > 0) || !D.metrics[m].scored ? null : 0.6745 * (x - s[2]) / s[4];
 }
 // As in report_scores.c, but for accepted slides.
 function unusual(k, m, z) {
@@ -67,7 +73,7 @@ function unusual(k, m, z) {
 
 const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false, experts: false};
 const ONLY = {
-  all: () => true, look: stands, fail: k => D.verdict[k] === 2, review: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
+  all: () => true, look: stands, fail: k => D.verdict[k] === 3, review: k => D.verdict[k] === 2, unjudged: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
   other: k => D.other[k] > 0, failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
   partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0 || D.damagedTiles[k] > 0,
 };
@@ -81,11 +87,13 @@ function urgency(k) {
   for (let m = 0; m < W1; m++) most = Math.max(most, Math.abs(zscore(k, m)) || 0);
   return 1e9 * D.verdict[k] + (stands(k) ? 1e3 + Math.min(most, 1e8) : reasons(k).length ? 1 : 0);
 }
+// The word, with a shape for those who do not see its colour.
+function verdict(k) { return ['\u25cf ', '\u25cb ', '\u25b2 ', '\u2715 '][D.verdict[k]] + VERDICTS[D.verdict[k]]; }
 let COLUMNS = [
   {title: 'mark', cell: k => (marks.has(k) ? '\u2713' : ''), value: k => (marks.has(k) ? 1 : 0)},
   {title: 'picture', thumb: true, cell: () => ''},
   {title: 'slide', cell: k => D.names[k], value: k => D.names[k]},
-  {title: 'verdict', cell: k => VERDICTS[D.verdict[k]], value: k => D.verdict[k]},
+  {title: 'verdict', cell: verdict, value: k => D.verdict[k]},
   {title: 'reasons', cell: k => reasons(k).join('; '), value: urgency},
 ];
 const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
@@ -137,7 +145,7 @@ function refresh() {
   for (let k = 0; k < N; k++)
     if (ONLY[state.only](k) && (state.pool < 0 || D.pool[k] === state.pool) && test(k)) view.push(k);
   view.sort(compare);
-  if (!view.includes(state.current)) state.current = view.length ? view[0] : -1;
+  if (!view.includes(state.current)) state.current = -1;
   show.count.textContent = countText();
   show.table.setAttribute('aria-rowcount', view.length);
   drawHead();
@@ -164,10 +172,11 @@ function picturesOf(k) { // {map, noise, scores, thumb, tissue, glass}: base64 t
 // The maps of a slide: what their colours mean, and where their places are, in px of level 0.
 function mapsOf(k, p) {
   if (!P) return [];
-  const ds = D.downsample[k], o = old(k), s = P.scored[k] || [1, ''];
+  const ds = D.downsample[k], o = old(k), all = D.m[TISSUE][k] === null, s = P.scored[k] || [1, ''];
   const windows = {corner: (D.window - D.stride) / 2 * ds, step: D.stride * ds, nx: D.nx[k], ny: D.ny[k], unit: ' dB', digits: 1, of: 'windows'};
   return [
-    {kind: 'map', title: o ? 'Amount of detail' : 'Sharpness of the tissue', low: P.low[o], high: P.high[o], ends: o ? ['', ''] : ['blurred ', ' sharp'], none: 'no tissue', ...windows},
+    {kind: 'map', title: o ? 'Amount of detail' : all ? 'Sharpness of all places: the slide has no tissue map' : 'Sharpness of the tissue', low: P.low[o], high: P.high[o],
+      ends: o ? ['', ''] : ['blurred ', ' sharp'], none: all ? 'not measured' : 'no tissue', ...windows},
     {kind: 'noise', title: 'Noise of the glass', low: P.noise[0], high: P.noise[1], ends: ['smooth ', ' noisy'], none: 'tissue', ...windows},
     {kind: 'scores', title: s[1], low: P.scores[0], high: P.scores[1], ends: ['', ''], none: 'no score',
       corner: 0, step: s[0], nx: Math.ceil(D.width[k] / s[0]), ny: Math.ceil(D.height[k] / s[0]), unit: '', digits: 3, of: 'cells'},
@@ -270,7 +279,7 @@ function drawRows() {
   if (state.pictures) return;
   const ROW = rowHeight();
   show.space.style.height = view.length * ROW + 'px';
-  show.table.style.height = 'min(60vh, ' + ((Math.max(3, N) + 1) * ROW + 20) + 'px)';
+  show.table.style.height = 'min(85vh, ' + ((Math.max(1, N) + 1) * ROW + 20) + 'px)';
   const first = Math.max(0, Math.floor((show.table.scrollTop - ROW) / ROW) - 5);
   const last = Math.min(view.length, first + Math.ceil(show.table.clientHeight / ROW) + 12);
   clear(show.rows).style.top = first * ROW + 'px';
@@ -283,7 +292,7 @@ function drawRows() {
       const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && unusual(k, c.metric, z) ? ' odd' : '')}, c.thumb ? undefined : c.cell(k));
       if (z !== null) cell.title = c.name + ': ' + Math.abs(z).toFixed(1) + ' times the usual spread ' + (z < 0 ? 'below' : 'above');
       if (['reasons', 'slide', 'group'].includes(c.title)) cell.title = c.cell(k);
-      if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, words(k));
+      if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, NARROW.matches ? verdict(k) + (words(k) ? ': ' + words(k) : '') : words(k));
       if (c.thumb) picture(cell, 'thumb', picturesOf(k).thumb, '');
     });
   }
@@ -318,7 +327,7 @@ function drawSheet() {
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
     el(card, 'figcaption', {title: D.names[k]}, D.names[k]);
-    el(card, 'small', {title: reasons(k).join('; ')}, words(k) || (c => c.title + ' ' + c.cell(k))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
+    el(card, 'small', {title: reasons(k).join('; ')}, verdict(k) + (words(k) ? ': ' + words(k) : '') || (c => (c ? c.title + ' ' + c.cell(k) : ''))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
   });
 }
 
@@ -328,7 +337,6 @@ function toggleMark() {
   const k = state.current;
   if (k < 0) return;
   if (!marks.delete(k)) marks.add(k);
-  keepMarks();
   show.count.textContent = countText();
   drawRows();
   drawSheet();
@@ -336,7 +344,7 @@ function toggleMark() {
 }
 function move(by) {
   if (!view.length) return;
-  const at = view.indexOf(state.current) + by, ROW = rowHeight();
+  const at = state.current < 0 ? 0 : view.indexOf(state.current) + by, ROW = rowHeight();
   state.current = view[Math.max(0, Math.min(view.length - 1, at))];
   const i = view.indexOf(state.current);
   if (!state.pictures) {
@@ -355,7 +363,7 @@ function move(by) {
 const KEYS = {
   j: () => move(1), k: () => move(-1), x: toggleMark, p: togglePictures,
   ArrowDown: () => move(state.pictures ? perRow() : 1), ArrowUp: () => move(state.pictures ? -perRow() : -1),
-  Enter: () => { if (state.current >= 0 && !state.open) openSlide(); }, Escape: closeSlide, '/': () => show.filter.focus(),
+  Enter: () => { if (state.current < 0) move(1); if (state.current >= 0 && !state.open) openSlide(); }, Escape: closeSlide, '/': () => show.filter.focus(),
 };
 document.addEventListener('keydown', e => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
@@ -413,7 +421,7 @@ function histogramPanel(parent, pool, slides, w, h) {
   slides = CURVES ? slides : [];
   const first = Math.max(0, Math.ceil((1 - D.cells.low) / D.cells.step - 1e-6)), all = highest(p, slides, 0), top = highest(p, slides, first) || all;
   const q = panel(parent, w, h, D.cells.low, D.cells.low + D.cells.step * D.cells.n, top, 'log magnitude (dB)', 'share per dB');
-  if (p.counted) {
+  if (p.counted >= LEAST) {
     svg(q.s, 'path', {d: area(q, p.bands[0], p.bands[4]), 'class': 'outer'});
     svg(q.s, 'path', {d: area(q, p.bands[1], p.bands[3]), 'class': 'inner'});
     svg(q.s, 'path', {d: path(q, c => p.bands[2][c]), 'class': 'median'});
@@ -446,8 +454,8 @@ function drawHistogram() {
   for (let k = 0; k < N; k++) if (D.pool[k] === pool && D.windows[k]) members.push(k);
   members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
   const outliers = members.slice(0, Math.min(5, Math.floor(members.length / 4)));
-  show.histogramNote.textContent = 'Group ' + D.pools[pool].label + ': median of ' + members.length +
-    (members.length === 1 ? ' slide' : ' slides') + ', bands of 25 to 75 % and 5 to 95 %' + (outliers.length && CURVES ? '; lines: ' +
+  show.histogramNote.textContent = 'Group ' + D.pools[pool].label + (members.length < LEAST ? ': ' : ': median of ') + members.length +
+    (members.length === 1 ? ' slide' : ' slides') + (members.length < LEAST ? '' : ', bands of 25 to 75 % and 5 to 95 %') + (outliers.length && CURVES ? '; lines: ' +
     (outliers.length === 1 ? 'the slide that differs' : 'the ' + outliers.length + ' slides that differ') +
     ' most from the others. Click a line or a name to open its slide.' : '.');
   histogramPanel(show.histogram, pool, outliers, 900, 300);
@@ -473,7 +481,7 @@ function makePools() {
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    some.map(i => [p.m[i], D.metrics[i].digits, kind(i)]).forEach(([s, n, a]) => el(row, 'td', a, s[0] ? fixed(s[2], n) + ' (' + fixed(s[1], n) + ' to ' + fixed(s[3], n) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i], kind(i)]).forEach(([s, n, a]) => el(row, 'td', a, s[0] >= LEAST ? shown(s[2], n) + ' (' + shown(s[1], n) + ' to ' + shown(s[3], n) + ')' : ''));
   });
 }
 
@@ -540,6 +548,7 @@ function openSlide() {
   setModal(true);
   const bar = el(d, 'div', {'class': 'bar'});
   el(bar, 'h2', {id: 'opened'}, D.names[k]);
+  el(bar, 'b', {'class': 'verdict'}, verdict(k));
   [['previous (k)', () => move(-1)], ['next (j)', () => move(1)], [marks.has(k) ? 'unmark (x)' : 'mark (x)', toggleMark],
     ['close (Esc)', closeSlide]].forEach(b => el(bar, 'button', {type: 'button', on: {click: b[1]}}, b[0]));
   if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' windows');
@@ -557,10 +566,9 @@ function openSlide() {
   drawNumbers(section(grid, 'Numbers'), k);
   const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}});
   experts.open = state.experts;
-  el(experts, 'summary', {}, 'For experts: histogram, profile, spectra');
+  el(experts, 'summary', {}, 'For experts: histogram, spectra');
   const more = el(experts, 'div', {'class': 'grid2'});
   if (D.windows[k] && D.cells.n) histogramPanel(section(more, 'Histogram in its group'), D.pool[k], [k], 520, 260);
-  if (D.profile[k]) drawProfile(section(more, 'Profile in its group'), k);
   if (p.tissue || p.glass) drawSpectra(section(more, 'Mean spectrum'), p);
   d.focus({preventScroll: true});
 }
@@ -585,28 +593,9 @@ function drawNumbers(parent, k) {
   D.metrics.forEach((m, i) => {
     if (D.m[i][k] === null) return;
     const row = el(t, 'tr'), z = i < W1 ? zscore(k, i) : null;
-    [m.title, number(k, i) + (number(k, i) && m.unit), i < W1 ? fixed(poolOf(k).m[i][2], m.digits) : '', z === null ? '' : z.toFixed(1)]
+    [m.title, number(k, i) + (number(k, i) && m.unit), i < W1 && poolOf(k).m[i][0] >= LEAST ? shown(poolOf(k).m[i][2], m) : '', z === null ? '' : z.toFixed(1)]
       .forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
   });
-}
-function drawProfile(parent, k) {
-  const own = D.profile[k], q3 = poolOf(k).profile;
-  let top = 0;
-  own.concat(q3[2]).forEach(v => { top = Math.max(top, v || 0); });
-  const q = panel(parent, 520, 240, 0, 5, top * 1.05, 'octave of spatial frequency, up to ... cycles/px', 'level (dB)', ['1/64', '1/32', '1/16', '1/8', '1/4', '1/2']);
-  const line = (v, name) => {
-    let d = '';
-    v.forEach((x, j) => { if (x !== null) d += (d ? 'L' : 'M') + q.x(j).toFixed(1) + ' ' + q.y(x).toFixed(1); });
-    svg(q.s, 'path', {d: d, 'class': name});
-  };
-  if (q3[0].every(x => x !== null)) {
-    let d = '';
-    q3[2].forEach((x, j) => { d += (j ? 'L' : 'M') + q.x(j).toFixed(1) + ' ' + q.y(x).toFixed(1); });
-    for (let j = 5; j >= 0; j--) d += 'L' + q.x(j).toFixed(1) + ' ' + q.y(q3[0][j]).toFixed(1);
-    svg(q.s, 'path', {d: d + 'Z', 'class': 'inner'});
-    line(q3[1], 'median');
-  }
-  line(own, 'slide');
 }
 function drawSpectra(parent, p) {
   [['tissue', p.tissue], ['glass', p.glass]].forEach(x => {
@@ -760,25 +749,6 @@ function under(k, m, block, x, y, rgba) {
     (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' ' + m.of + ')' : '');
 }
 
-// --- marks stay in the browser, for this report ---
-
-function markKey() {
-  let h = 0;
-  for (const c of document.title + '\n' + D.names.join('\n')) h = (Math.imul(h, 31) + c.codePointAt(0)) | 0;
-  return 'h5spec report ' + N + ' ' + (h >>> 0).toString(36);
-}
-function keepMarks() {
-  try {
-    localStorage.setItem(markKey(), JSON.stringify([...marks].map(k => D.names[k])));
-  } catch (_) { /* the browser keeps nothing for this page */ }
-}
-function readMarks() {
-  try {
-    const kept = new Set(JSON.parse(localStorage.getItem(markKey()) || '[]'));
-    D.names.forEach((name, k) => { if (kept.has(name)) marks.add(k); });
-  } catch (_) { /* as above */ }
-}
-
 // --- on paper: the slides to look at as cards, then all that are shown as a plain table ---
 
 const MOST_PRINTED = 500;
@@ -788,6 +758,7 @@ function makePrint() {
   chosen.slice(0, MOST_PRINTED).forEach(k => {
     const card = el(d, 'section', {'class': 'sheet'}), text = el(card, 'div');
     el(text, 'h3', {}, D.names[k]);
+    el(text, 'b', {}, verdict(k));
     const list = el(text, 'ul', {'class': 'reasons'});
     reasons(k).forEach(t => el(list, 'li', {}, t));
     registered(el(card, 'div', {'class': 'pair'}), k, picturesOf(k), 180, 130);
@@ -807,16 +778,15 @@ function makePrint() {
 
 function begin() {
   app.hidden = false;
-  readMarks();
   makeCounts();
   el(app, 'h2', {}, 'Slides');
   controls();
   makeTable();
   makeSheet();
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
-    'In a slide, + and - zoom. Marks stay in this browser; download the list to keep them elsewhere.');
+    'In a slide, + and - zoom. Download the list of marked slides to keep it.');
   show.print = el(app, 'div', {id: 'print'});
-  if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms and profiles of slides are left out: they do not fit into --max-size.');
+  if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms of slides are left out: they do not fit into --max-size.');
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
   makeHistogram();
   makePools();

@@ -15,6 +15,7 @@
 #include "process/options/options.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -153,6 +154,15 @@ static const struct command_option rows[] = {
      COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
     {NULL, 0, "range", "LOW:HIGH", NULL,
      COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
+    {"Regions", 0, "class", "NAME",
+     "GeoJSON has annotations of this class, such as 'Out of focus', instead of tiles: the places "
+     "beyond --below or --above, joined to polygons. Without a limit: the least sharp tissue, "
+     "3.5 robust standard deviations below the median of the slide",
+     COMMAND_TEXT(setup.class_name)},
+    {NULL, 0, "below", "VALUE", "places with a lower value belong to --class",
+     COMMAND_REAL(setup.below, -SCORES_MOST_VALUE, SCORES_MOST_VALUE)},
+    {NULL, 0, "above", "VALUE", "places with a higher value belong to --class",
+     COMMAND_REAL(setup.above, -SCORES_MOST_VALUE, SCORES_MOST_VALUE)},
     {"Scores", 0, "scores", "FILE",
      "map values that another program gave to patches: CSV, npy or HDF5 with x, y, size and one "
      "value or more, in px of level 0. RESULT is then a store or result with the slide, or absent",
@@ -187,8 +197,12 @@ static const struct command_option rows[] = {
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx = (struct arguments){
-        .setup = {.width = 2048, .opacity = 60, .scores = {.idle = 60, .memory = 64 << 20}}};
+    *(struct arguments *)ctx =
+        (struct arguments){.setup = {.below = NAN,
+                                     .above = NAN,
+                                     .width = 2048,
+                                     .opacity = 60,
+                                     .scores = {.idle = 60, .memory = 64 << 20}}};
 }
 
 const struct command map_options = {
@@ -284,6 +298,24 @@ static int check_scores(struct arguments *a, struct err *e)
     return 0;
 }
 
+static int check_class(const struct map_setup *s, struct err *e)
+{
+    const bool limit = !isnan(s->below) || !isnan(s->above);
+    if (limit && !s->class_name)
+        return err_set(e, "--below and --above have no effect without --class NAME");
+    if (!s->class_name)
+        return 0;
+    if (!s->formats[MAP_GEOJSON])
+        return err_set(e, "--class has no effect without --format geojson");
+    if (!may_be_one(s))
+        return err_set(e, "--class is for one feature; name it with --feature");
+    if (!limit && !s->features[RESULT_FOCUS] && !s->features[RESULT_SHARP] &&
+        !s->features[RESULT_FINE])
+        return err_set(e, "--class: name a limit with --below or --above; only sharpness has one "
+                          "of its own");
+    return 0;
+}
+
 /* -1 for a wrong combination of options. */
 static int check(struct arguments *a, struct err *e)
 {
@@ -300,6 +332,8 @@ static int check(struct arguments *a, struct err *e)
     if (format < 0 && !a->format)
         s->formats[MAP_PNG] = true;
     if (s->scores.path ? check_scores(a, e) : check_no_scores(a, e))
+        return -1;
+    if (check_class(s, e))
         return -1;
     if (s->range && !may_be_one(s))
         return err_set(e, "--colours is for one feature; name it with --feature");

@@ -31,7 +31,10 @@ static int write_content(const struct content *c, struct text_file *file, struct
     switch (c->format) {
     case MAP_PNG: return map_picture_draw(c->m, &p, file->f, e);
     case MAP_OVERLAY: return map_picture_overlay(c->m, &p, file->f, e);
-    case MAP_GEOJSON: return map_write_geojson(c->m, c->maps, c->n, file->f, e);
+    case MAP_GEOJSON:
+        if (o->class_name)
+            return map_write_regions(c->m, o, c->maps[0], file->f, e);
+        return map_write_geojson(c->m, c->maps, c->n, file->f, e);
     case MAP_CSV: return map_write_csv(c->m, c->maps, c->n, file->f, e);
     default: return map_write_tiff(c->m, c->maps, c->n, file->publish.fd, e);
     }

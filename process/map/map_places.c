@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/json.h"
+#include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "common/result/result_read.h"
@@ -258,6 +259,169 @@ int map_write_geojson(const struct map_slide *m, const int *maps, int n, FILE *f
         fputs("\n]}\n", f);
     }
     end(&p);
+    return bad;
+}
+
+/* --- regions --- */
+
+struct regions {
+    struct places *p;
+    const struct map_setup *o;
+    int64_t cols, rows;
+    float *values;  /* [rows][cols]; NaN: none */
+    uint8_t *state; /* [rows][cols]: of enum below */
+    int64_t *cells; /* [rows * cols]: those of one region, the first of its first row in front */
+    int64_t n;
+    bool any; /* a region is written */
+};
+
+enum { IN = 1, TAKEN = 2, TRACED = 4 }; /* TRACED: the upper side of a place */
+
+static bool is_in(const struct regions *r, int64_t x, int64_t y)
+{
+    return x >= 0 && y >= 0 && x < r->cols && y < r->rows && r->state[y * r->cols + x] & IN;
+}
+
+static int load_values(struct regions *r, struct err *e)
+{
+    for (int64_t j = 0; j < r->rows; j++) {
+        if (next_row(r->p, e))
+            return -1;
+        memcpy(r->values + j * r->cols, r->p->values[0], (size_t)r->cols * sizeof *r->values);
+    }
+    return 0;
+}
+
+/* Marks the places beyond the limits. */
+static int mark(struct regions *r, struct err *e)
+{
+    const int64_t n = r->cols * r->rows;
+    double below = r->o->below;
+    if (isnan(below) && isnan(r->o->above)) {
+        double *v = malloc((2 * (size_t)n + 1) * sizeof *v);
+        if (!v)
+            return err_set(e, "out of memory");
+        for (int64_t k = 0; k < n; k++)
+            v[k] = (double)r->values[k];
+        const struct stats_summary s = stats_summarise(v, n, v + n);
+        below = s.n < STATS_LEAST ? NAN : s.q50 - STATS_FLAG * s.mad / 0.6745;
+        free(v);
+    }
+    for (int64_t k = 0; k < n; k++)
+        r->state[k] = (double)r->values[k] < below || (double)r->values[k] > r->o->above ? IN : 0;
+    return 0;
+}
+
+/* Lists the places that are connected to place k by sides. */
+static void take_region(struct regions *r, int64_t k)
+{
+    static const int step[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+    r->n = 0;
+    r->cells[r->n++] = k;
+    r->state[k] |= TAKEN;
+    for (int64_t i = 0; i < r->n; i++)
+        for (int d = 0; d < 4; d++) {
+            const int64_t x = r->cells[i] % r->cols + step[d][0],
+                          y = r->cells[i] / r->cols + step[d][1], next = y * r->cols + x;
+            if (!is_in(r, x, y) || r->state[next] & TAKEN)
+                continue;
+            r->state[next] |= TAKEN;
+            r->cells[r->n++] = next;
+        }
+}
+
+static void put_point(const struct regions *r, int64_t x, int64_t y)
+{
+    char text[NUMBER];
+    edge(r->p, y, r->p->m->top, text);
+    fprintf(r->p->f, "[%s,%s]", r->p->edges[x], text);
+}
+
+/* Follows the border from the upper left corner of place k, with the region on its right, until it
+ * is there again: an outline, or a hole. */
+static void put_ring(struct regions *r, int64_t k)
+{
+    static const int step[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};    /* right, down, left, up */
+    static const int right[4][2] = {{0, 0}, {-1, 0}, {-1, -1}, {0, -1}}; /* the place ahead */
+    const int64_t x0 = k % r->cols, y0 = k / r->cols;
+    int64_t x = x0, y = y0;
+    int d = 0;
+    putc('[', r->p->f);
+    put_point(r, x, y);
+    do {
+        if (d == 0)
+            r->state[y * r->cols + x] |= TRACED;
+        x += step[d][0];
+        y += step[d][1];
+        const int left = (d + 3) % 4;
+        const int turn = !is_in(r, x + right[d][0], y + right[d][1])        ? 1
+                         : is_in(r, x + right[left][0], y + right[left][1]) ? 3
+                                                                            : 0;
+        d = (d + turn) % 4;
+        if (turn || (x == x0 && y == y0 && d == 0)) {
+            putc(',', r->p->f);
+            put_point(r, x, y);
+        }
+    } while (x != x0 || y != y0 || d != 0);
+    putc(']', r->p->f);
+}
+
+static void put_region(struct regions *r)
+{
+    FILE *f = r->p->f;
+    double sum = 0;
+    fprintf(f, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"Polygon\",\"coordinates\":[",
+            r->any ? "," : "");
+    for (int64_t i = 0; i < r->n; i++) {
+        const int64_t k = r->cells[i];
+        sum += (double)r->values[k];
+        if (r->state[k] & TRACED || is_in(r, k % r->cols, k / r->cols - 1))
+            continue;
+        if (i > 0)
+            putc(',', f);
+        put_ring(r, k);
+    }
+    fputs("]},\"properties\":{\"objectType\":\"annotation\",\"classification\":{\"name\":", f);
+    json_write_string(f, r->o->class_name);
+    fprintf(f,
+            ",\"color\":[200,60,0]},\"measurements\":{\"places\":%" PRId64 ",\"mean %s\":%.3f}}}",
+            r->n, map_feature_name(r->p->m, r->p->maps[0]), sum / (double)r->n);
+    r->any = true;
+}
+
+static int put_regions(struct regions *r, struct err *e)
+{
+    const size_t n = (size_t)(r->cols * r->rows) + 1;
+    r->values = malloc(n * sizeof *r->values);
+    r->state = malloc(n);
+    r->cells = malloc(n * sizeof *r->cells);
+    if (!r->values || !r->state || !r->cells)
+        return err_set(e, "out of memory");
+    if (load_values(r, e) || mark(r, e))
+        return -1;
+    for (int64_t k = 0; k < r->cols * r->rows; k++)
+        if ((r->state[k] & (IN | TAKEN)) == IN) {
+            take_region(r, k);
+            put_region(r);
+        }
+    return 0;
+}
+
+int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map, FILE *f,
+                      struct err *e)
+{
+    struct places p = {.m = m, .maps = &map, .n = 1, .f = f};
+    struct regions r = {.p = &p, .o = o, .cols = m->cols, .rows = m->rows};
+    int bad = begin(&p, e);
+    if (!bad) {
+        put_head(&p);
+        bad = put_regions(&r, e);
+        fputs("\n]}\n", f);
+    }
+    end(&p);
+    free(r.values);
+    free(r.state);
+    free(r.cells);
     return bad;
 }
 

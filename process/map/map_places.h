@@ -15,6 +15,7 @@
 #ifndef WSI_MAP_PLACES_H
 #define WSI_MAP_PLACES_H
 
+#include "process/map/map_setup.h"
 #include "process/map/map_source.h"
 
 #include <stdio.h>
@@ -22,5 +23,11 @@
 /* maps[n]: the features, enum result_map_number. */
 int map_write_geojson(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
 int map_write_csv(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
+
+/* The places beyond o->below or o->above, as annotations of the class o->class_name: places that
+ * share a side are one polygon. Without either, places below the median of the map less 3.5 robust
+ * standard deviations, as a report judges windows of tissue. */
+int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map, FILE *f,
+                      struct err *e);
 
 #endif

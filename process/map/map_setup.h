@@ -31,9 +31,11 @@ struct map_setup {
     bool features[RESULT_MAPS]; /* wanted; none: all */
     const char *feature_list;   /* as the user wrote it; NULL: none */
     enum weights weights;
-    int64_t cell; /* px; 0: the largest */
-    bool partial; /* slides may lack groups */
-    bool range;   /* low and high are given, for the only feature */
+    int64_t cell;           /* px; 0: the largest */
+    bool partial;           /* slides may lack groups */
+    const char *class_name; /* of regions in GeoJSON; NULL: tiles */
+    double below, above;    /* what belongs to the regions; NAN: not given */
+    bool range;             /* low and high are given, for the only feature */
     double low, high;
     int64_t width;   /* of overlays, px, at most */
     int64_t opacity; /* of overlays, percent */

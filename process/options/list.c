@@ -126,6 +126,28 @@ static bool has_failed_list(const char *folder)
     return has;
 }
 
+static int note_store(void *ctx, const char *path, struct err *e)
+{
+    (void)e;
+    *(bool *)ctx |= store_is(path);
+    return 0;
+}
+
+static int no_problem(void *ctx, const char *path, const char *why, struct err *e)
+{
+    (void)ctx, (void)path, (void)why, (void)e;
+    return 0;
+}
+
+bool list_has_stores(const char *folder)
+{
+    static const struct folder_ops ops = {
+        .wants = has_ending, .file = note_store, .problem = no_problem};
+    struct err e = {""};
+    bool has = false;
+    return !folder_find(folder, &ops, &has, &e) && has;
+}
+
 static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
 {
     static const char *const what[] = {"stores", "results", "stores or results", "results"};
@@ -136,7 +158,9 @@ static int expand_folder(struct list *out, const char *folder, enum list_kind ki
     if (add_folder(out, folder, e) || folder_find(folder, &ops, &s, e))
         return -1;
     if (out->n == before && s.problems == 0 && !(kind == LIST_REPORT && has_failed_list(folder))) {
-        cli_say("%s: a folder without %s; name a folder that contains some", folder, what[kind]);
+        cli_say("%s: a folder without %s; %s", folder, what[kind],
+                kind == LIST_STORES ? "convert slides first: wsi2h5 -o stores/ FOLDER"
+                                    : "name a folder that contains some");
         s.problems++;
     }
     out->failed += s.problems;

@@ -7,6 +7,7 @@
 
 #include "common/base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct list {
@@ -41,5 +42,8 @@ double *list_sizes(const struct list *l, struct err *e);
 void list_share(struct list *l, int64_t task, int64_t tasks);
 /* Frees what the list owns and empties it. */
 void list_free(struct list *l);
+
+/* Has a folder any store? */
+bool list_has_stores(const char *folder);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CSV_HEAD "slide,group,resolution,windows,"
 #define KEY_HEAD "number,slide,result"
@@ -122,7 +123,7 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
 }
 
 static int write_values(const struct report_setup *o, struct values *v, int64_t *bad,
-                        int64_t *failing, struct err *e)
+                        int64_t verdicts[REPORT_VERDICTS], struct err *e)
 {
     struct report_view view = {.setup = o,
                                .slides = &v->slides,
@@ -142,16 +143,19 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
         return -1;
     view.more = &v->more;
     for (int64_t k = 0; k < v->slides.n; k++)
-        *failing += report_breaks_limit(&view, k);
+        verdicts[v->verdicts[k]]++;
+    verdicts[REPORT_FAIL] += v->failures.n;
     return write_all(&view, e);
 }
 
-int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e)
+int report_write(const struct report_setup *setup, int64_t *bad, int64_t verdicts[REPORT_VERDICTS],
+                 struct err *e)
 {
     struct values v = {0};
-    *bad = *failing = 0;
+    *bad = 0;
+    memset(verdicts, 0, REPORT_VERDICTS * sizeof *verdicts);
     const int status =
-        make_values(setup, &v, bad, e) || write_values(setup, &v, bad, failing, e) ? -1 : 0;
+        make_values(setup, &v, bad, e) || write_values(setup, &v, bad, verdicts, e) ? -1 : 0;
     values_free(&v);
     return status;
 }

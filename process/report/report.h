@@ -29,8 +29,9 @@
 #include <stdint.h>
 
 /* Writes the page and what else is asked for. *bad gets the number of inputs that could not be
- * used (the page lists them), *failing the number of slides that break a limit. */
-int report_write(const struct report_setup *setup, int64_t *bad, int64_t *failing, struct err *e);
+ * used (the page lists them), verdicts[] how many slides have each; inputs without numbers fail. */
+int report_write(const struct report_setup *setup, int64_t *bad, int64_t verdicts[REPORT_VERDICTS],
+                 struct err *e);
 
 extern const struct command report_options;
 /* The command; returns the exit status. */

@@ -27,7 +27,7 @@ static int64_t total_bytes(const struct report_view *r, struct choice c)
     int64_t sum = 0;
     for (int64_t k = 0; k < r->slides->n; k++) {
         const struct report_picture *p = r->slides->slide[k].pictures;
-        if (p && (c.all || r->verdicts[k] != REPORT_PASS))
+        if (p && (c.all || r->verdicts[k] >= REPORT_REVIEW))
             sum += report_pictures_bytes(p, c.size);
     }
     return sum;
@@ -100,7 +100,7 @@ static int put_slide(const struct report_view *r, int64_t k, FILE *f, struct cho
                      struct report_again *again, struct err *e)
 {
     const struct report_slide *s = &r->slides->slide[k];
-    const bool flagged = r->verdicts[k] != REPORT_PASS;
+    const bool flagged = r->verdicts[k] >= REPORT_REVIEW;
     if (!s->pictures || (!c->all && !flagged))
         return 0;
     if (report_pictures_put(r->spool, s->pictures, c->size, f, e))

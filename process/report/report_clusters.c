@@ -165,6 +165,31 @@ static void fill(struct pool *p)
     }
 }
 
+/* Is the smaller kind that of the blurred slides? */
+static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
+{
+    static const int sharpness[] = {REPORT_FOCUS_P05, REPORT_FOCUS_P50, REPORT_SHARP_P50,
+                                    REPORT_BLURRED};
+    int64_t flagged = 0;
+    for (int64_t k = 0; k < p->n; k++) {
+        bool flag = false;
+        for (size_t m = 0; m < sizeof sharpness / sizeof *sharpness; m++)
+            flag |= report_excess(p->slides, p->scores, p->slide[k], sharpness[m]) > 1;
+        flagged += other[p->slide[k]] && flag;
+    }
+    return 4 * flagged >= 3 * others;
+}
+
+static void find_in_pool(struct pool *p, uint8_t *other, struct report_cluster *c)
+{
+    find(p, other, c);
+    if (!c->number || !is_blur(p, other, c->others))
+        return;
+    *c = (struct report_cluster){0};
+    for (int64_t k = 0; k < p->n; k++)
+        other[p->slide[k]] = 0;
+}
+
 int report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
                          struct report_clusters *out, struct err *e)
 {
@@ -183,7 +208,7 @@ int report_find_clusters(const struct report_slides *s, const struct report_scor
     for (p.pool = 0; !bad && p.pool < scores->n_pools; p.pool++) {
         fill(&p);
         if (p.n >= REPORT_LEAST_OF_TWO)
-            find(&p, out->other, &out->of[p.pool]);
+            find_in_pool(&p, out->other, &out->of[p.pool]);
     }
     free(room);
     free(p.slide);

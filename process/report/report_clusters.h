@@ -9,6 +9,9 @@
  * an eighth of the pool. Pairs of numbers are split, too, along 18 directions of their plane, after
  * each was divided by its MAD.
  *
+ * A kind of which three quarters are flagged for their sharpness is made of blurred slides, and is
+ * not reported: to compare them apart would hide them.
+ *
  * The separation that is needed falls with the number of slides (report_clusters.c). Fewer than 1 %
  * of pools of one kind reach it (tests/FIGURES.md).
  */

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
+#include "common/base/json.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/pipe.h"
@@ -20,7 +21,7 @@
 struct arguments {
     struct report_setup setup;
     struct list files;
-    bool strict, quiet;
+    bool strict, quiet, json;
     char *key; /* the default of --key; owned */
 };
 
@@ -35,6 +36,8 @@ static const struct command_option rows[] = {
      "also write the table of slides, with scores and reasons; failed ones have no numbers",
      COMMAND_TEXT(setup.csv)},
     OPTIONS_QUIET,
+    {NULL, 0, "json", NULL, "print one JSON line: how many slides have each verdict",
+     COMMAND_FLAG(json)},
     OPTIONS_LIST("Input"),
     {NULL, 0, "failed", "FILE.csv",
      "more slides that have no result, with columns slide and reason; the page lists them",
@@ -52,7 +55,8 @@ static const struct command_option rows[] = {
      "file with the names of good slides, one per line: the others are compared with them, and "
      "what a good slide shows counts as usual",
      COMMAND_TEXT(setup.accepted)},
-    {NULL, 0, "strict", NULL, "end with status 1 if a slide fails a limit", COMMAND_FLAG(strict)},
+    {NULL, 0, "strict", NULL, "end with status 1 if a slide fails or is not judged",
+     COMMAND_FLAG(strict)},
     {"Privacy", 0, "names", "keep|number",
      "number: names of slides are replaced by numbers, also groups that are derived from names",
      COMMAND_WORD(setup.number_names)},
@@ -125,8 +129,6 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--scores has no effect with --pictures none");
     if (o->key && !o->number_names)
         return err_set(e, "--key has no effect without --names number");
-    if (a->strict && !o->limits)
-        return err_set(e, "--strict has no effect without --limits");
     if (o->number_names && !o->key) {
         if (asprintf(&a->key, "%s.key.csv", o->output) < 0)
             return err_set(e, "out of memory");
@@ -152,23 +154,38 @@ static int check_inputs(const struct arguments *a, struct err *e)
     return bad ? -1 : 0;
 }
 
-static int finish(const struct arguments *a, int64_t bad, int64_t failing, double begun)
+static void print_json(const struct arguments *a, int64_t bad, const int64_t *verdicts)
 {
+    json_begin("output", a->setup.output);
+    json_int("pass", verdicts[REPORT_PASS]);
+    json_int("not_judged", verdicts[REPORT_NOT_JUDGED]);
+    json_int("review", verdicts[REPORT_REVIEW]);
+    json_int("fail", verdicts[REPORT_FAIL]);
+    json_int("inputs_failed", bad);
+    puts("}");
+}
+
+static int finish(const struct arguments *a, int64_t bad, const int64_t *verdicts, double begun)
+{
+    const bool strict = verdicts[REPORT_FAIL] > 0 || verdicts[REPORT_NOT_JUDGED] > 0;
     char time[32], memory[32];
+    if (a->json)
+        print_json(a, bad, verdicts);
     if (!a->quiet)
-        cli_say("%s: written in %s, peak memory %s", a->setup.output,
+        cli_say("%s: %" PRId64 " pass, %" PRId64 " not judged, %" PRId64 " for review, %" PRId64
+                " fail; written in %s, peak memory %s",
+                a->setup.output, verdicts[REPORT_PASS], verdicts[REPORT_NOT_JUDGED],
+                verdicts[REPORT_REVIEW], verdicts[REPORT_FAIL],
                 clock_text(time, clock_now() - begun),
                 number_size(memory, (double)cli_peak_memory()));
-    if (failing > 0)
-        cli_say("%" PRId64 " slide%s a limit", failing, failing == 1 ? " fails" : "s fail");
-    return bad > 0 || a->files.failed > 0 || (a->strict && failing > 0) ? EXIT_PART : EXIT_DONE;
+    return bad > 0 || a->files.failed > 0 || (a->strict && strict) ? EXIT_PART : EXIT_DONE;
 }
 
 static int run(struct arguments *a, int argc, char **argv)
 {
     const double begun = clock_now();
     struct err e = {""};
-    int64_t bad, failing;
+    int64_t bad, verdicts[REPORT_VERDICTS];
     int first;
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
@@ -181,14 +198,24 @@ static int run(struct arguments *a, int argc, char **argv)
         return cli_failed(&e);
     if (check_inputs(a, &e))
         return command_usage_error(&report_options, &e);
+    for (int k = 0; k < a->files.n_folders && a->files.n == 0; k++)
+        if (list_has_stores(a->files.folders[k])) {
+            err_set(&e,
+                    "%s: has stores but no results; run h5spec run -o results/ %s first, then "
+                    "h5spec report -o %s results/",
+                    a->files.folders[k], a->files.folders[k], a->setup.output);
+            return cli_failed(&e);
+        }
+    if (a->files.n == 0 && a->files.failed > 0 && !a->setup.failed)
+        return EXIT_PART;
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;
     a->setup.n_folders = a->files.n_folders;
     stop_catch_signals();
-    if (report_write(&a->setup, &bad, &failing, &e))
+    if (report_write(&a->setup, &bad, verdicts, &e))
         return cli_failed(&e);
-    return finish(a, bad, failing, begun);
+    return finish(a, bad, verdicts, begun);
 }
 
 int report_main(int argc, char **argv)

@@ -22,16 +22,6 @@ static void put_fixed(FILE *f, double x, int digits)
     fputs(text, f);
 }
 
-/* Of numbers, `stride` apart. */
-static void put_array(FILE *f, const double *v, int64_t n, int digits)
-{
-    for (int64_t k = 0; k < n; k++) {
-        putc(k ? ',' : '[', f);
-        html_number(f, v[k], digits);
-    }
-    fputs(n ? "]" : "[]", f);
-}
-
 static void put_texts(FILE *f, char *const *texts, int64_t n)
 {
     putc('[', f);
@@ -83,12 +73,6 @@ static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
         if (m)
             putc(',', f);
         put_summary(f, &p->summary[m]);
-    }
-    fputs("],\"profile\":[", f);
-    for (int q = 0; q < 3; q++) {
-        if (q)
-            putc(',', f);
-        put_array(f, p->profile[q], REPORT_OCTAVES, 5);
     }
     fputs("],\"bands\":[", f);
     for (int b = 0; b < REPORT_BANDS; b++) {
@@ -191,20 +175,6 @@ static void put_reasons(FILE *f, const struct report_view *r)
     putc('}', f);
 }
 
-static void put_profiles(FILE *f, const struct report_view *r)
-{
-    fputs(",\n\"profile\":[", f);
-    for (int64_t k = 0; k < r->slides->n; k++) {
-        if (k)
-            putc(',', f);
-        if (r->lean >= REPORT_NO_CURVES || isnan(r->slides->slide[k].profile[REPORT_OCTAVES - 1]))
-            putc('0', f);
-        else
-            put_array(f, r->slides->slide[k].profile, REPORT_OCTAVES, 4);
-    }
-    putc(']', f);
-}
-
 /* The whole-number columns; `px`: of the stored level in the result, of level 0 on the page. */
 static const struct {
     const char *name;
@@ -264,7 +234,6 @@ static void put_slides(FILE *f, const struct report_view *r)
     putc(']', f);
     put_columns(f, r);
     put_metric_columns(f, r);
-    put_profiles(f, r);
     put_histograms(f, r);
     put_reasons(f, r);
 }

@@ -344,7 +344,7 @@ int report_load_pictures(const struct report_setup *o, struct report_slides *s,
         return 0;
     for (int64_t k = 0; k < s->n && r >= 0; k++) {
         r = stop_check(e) ? -1 : 0;
-        if (r || verdicts[k] == REPORT_PASS)
+        if (r || verdicts[k] < REPORT_REVIEW)
             continue;
         r = add_pictures(&s->slide[k], spool, &again, e);
         *bad += r > 0;

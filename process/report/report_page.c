@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { MOST_PLAIN_ROWS = 5000 }; /* of the table without JavaScript */
 
@@ -21,8 +22,16 @@ static const char *plural(int64_t n)
 /* --- counts --- */
 
 struct tally {
-    int64_t empty, partial, damaged, old, glass, other, verdicts[REPORT_FAIL + 1];
+    int64_t empty, partial, damaged, old, glass, other, blurred, verdicts[REPORT_VERDICTS];
 };
+
+/* Is the strongest reason that the tissue is not sharp? */
+static bool is_blurred(const struct report_view *r, int64_t k)
+{
+    struct report_reason reasons[REPORT_MOST_REASONS];
+    return report_reasons(r, k, reasons) > 0 && (!strncmp(reasons[0].text, "tissue blurred", 14) ||
+                                                 strstr(reasons[0].text, "less sharp"));
+}
 
 static struct tally count(const struct report_view *r)
 {
@@ -35,6 +44,7 @@ static struct tally count(const struct report_view *r)
         t.old += s->version < 2;
         t.glass += s->version == 2;
         t.other += r->clusters->other[k];
+        t.blurred += r->verdicts[k] == REPORT_REVIEW && is_blurred(r, k);
         t.verdicts[r->verdicts[k]]++;
     }
     return t;
@@ -56,6 +66,7 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     item(f, t->verdicts[REPORT_FAIL] + r->failures->n, "fail", "fails", "fail");
     item(f, t->verdicts[REPORT_REVIEW], "review", "for review", "for review");
     item(f, t->verdicts[REPORT_PASS], "pass", "passes", "pass");
+    item(f, t->verdicts[REPORT_NOT_JUDGED], "unjudged", "not judged", "not judged");
     item(f, r->failures->n, "failed", "without numbers (listed below)",
          "without numbers (listed below)");
     item(f, t->other, "other", "of another kind", "of another kind");
@@ -64,26 +75,6 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
          "incomplete: groups are missing");
     item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
     fputs("</ul>\n", f);
-}
-
-/* Why no value has a score. */
-static void put_too_few(FILE *f, const struct report_view *r)
-{
-    int64_t most = 0;
-    for (int32_t p = 0; p < r->scores->n_pools; p++)
-        most = r->scores->pool[p].counted > most ? r->scores->pool[p].counted : most;
-    if (most < STATS_LEAST)
-        fprintf(
-            f,
-            "<p id=\"chance\">There are too few slides to compare: a comparison group (one group, "
-            "one resolution) needs %d slides with windows, and the largest has %" PRId64
-            ". No slide is unusual, however it looks.</p>\n",
-            STATS_LEAST, most);
-    else
-        fputs("<p id=\"chance\">No number could be compared: in each comparison group, more than "
-              "half "
-              "of the values are equal, or there are too few slides.</p>\n",
-              f);
 }
 
 /* Numbers that can set a flag. */
@@ -107,19 +98,41 @@ static struct flags count_flags(const struct report_view *r)
     return n;
 }
 
+/* The first line: what to look at. */
+static void put_headline(FILE *f, const struct report_view *r, const struct tally *t)
+{
+    const int64_t all = r->slides->n + r->failures->n,
+                  bad = t->verdicts[REPORT_FAIL] + r->failures->n,
+                  flagged = t->verdicts[REPORT_REVIEW] + bad;
+    fputs("<p id=\"headline\">", f);
+    if (t->blurred > 0)
+        fprintf(f, "<b>%" PRId64 " of %" PRId64 " slide%s %s blurred.</b> ", t->blurred, all,
+                plural(all), t->blurred == 1 ? "is" : "are");
+    if (bad > 0)
+        fprintf(f, "<b>%" PRId64 " fail%s.</b> ", bad, bad == 1 ? "s" : "");
+    if (flagged > t->blurred + bad)
+        fprintf(f, "%" PRId64 " %sneed%s a look. ", flagged - t->blurred - bad,
+                t->blurred + bad > 0 ? "more " : "", flagged - t->blurred - bad == 1 ? "s" : "");
+    if (flagged == 0 && t->verdicts[REPORT_PASS] > 0)
+        fputs("Nothing unusual was found. ", f);
+    if (t->verdicts[REPORT_NOT_JUDGED] > 0)
+        fprintf(f,
+                "%" PRId64 " %s not judged: a slide is compared with others of its resolution, and "
+                "needs %d of them. --limits judges single slides.",
+                t->verdicts[REPORT_NOT_JUDGED], t->verdicts[REPORT_NOT_JUDGED] == 1 ? "is" : "are",
+                STATS_LEAST);
+    fputs("</p>\n", f);
+}
+
 static void put_chance(FILE *f, const struct report_view *r)
 {
     const struct flags n = count_flags(r);
-    if (n.scored == 0) {
-        put_too_few(f, r);
-        return;
-    }
-    fprintf(f,
-            "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f times "
-            "the usual spread from the median. "
-            "Chance alone would make about <b>%.1f</b>, if numbers were normally distributed. "
-            "Review means \"look at this slide\".</p>\n",
-            n.set, plural(n.set), n.scored, n.set == 1 ? "is" : "are", STATS_FLAG, n.by_chance);
+    if (n.scored > 0)
+        fprintf(f,
+                "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f "
+                "times the usual spread from the median. Chance alone would make about %.1f, if "
+                "numbers were normally distributed.</p>\n",
+                n.set, plural(n.set), n.scored, n.set == 1 ? "is" : "are", STATS_FLAG, n.by_chance);
 }
 
 /* --- what cannot be claimed --- */
@@ -135,8 +148,8 @@ static void put_unscored(FILE *f, const struct report_view *r)
     if (small > 0)
         fprintf(f,
                 "<li>%" PRId64 " slide%s in %" PRId64 " comparison group%s of fewer than %d slides "
-                "with windows: so few say too little about what is usual. Such slides pass "
-                "unless they are damaged or were saved twice.</li>\n",
+                "with windows: so few say too little about what is usual, and are not "
+                "judged by the others; --limits and --accepted judge them.</li>\n",
                 slides, plural(slides), small, plural(small), STATS_LEAST);
     for (int32_t p = 0; p < r->scores->n_pools; p++)
         for (int m = 0; m < REPORT_METRICS; m++) {
@@ -216,28 +229,12 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
 
 /* --- the table without JavaScript --- */
 
-static void put_plain_row(FILE *f, const struct report_view *r, int64_t k)
+static void put_plain_row(FILE *f, const char *name, const char *verdict, const char *reason)
 {
-    struct report_reason reasons[REPORT_MOST_REASONS];
-    const int n = report_reasons(r, k, reasons);
-    char text[512];
     fputs("<tr><td>", f);
-    html_text(f, r->names->slide[k]);
-    fputs("</td><td>", f);
-    report_pool_label(r, r->scores->of[k].pool, text, sizeof text);
-    html_text(f, text);
-    fprintf(f, "</td><td>%" PRId64 "</td>", r->slides->slide[k].windows);
-    for (int m = 0; m < REPORT_NUMBERS; m++)
-        if (isnan(report_value(r->slides, r->scores, k, m)))
-            fputs("<td></td>", f);
-        else
-            fprintf(f, "<td>%.*f</td>", report_metric(m)->digits,
-                    report_value(r->slides, r->scores, k, m));
-    fprintf(f, "<td>%s</td><td>", report_verdict_name(r->verdicts[k]));
-    for (int i = 0; i < n; i++) {
-        fputs(i ? "; " : "", f);
-        html_text(f, reasons[i].text);
-    }
+    html_text(f, name);
+    fprintf(f, "</td><td class=\"verdict\">%s</td><td>", verdict);
+    html_text(f, reason);
     fputs("</td></tr>\n", f);
 }
 
@@ -246,15 +243,17 @@ static void put_plain_table(FILE *f, const struct report_view *r)
     const bool all = r->slides->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
     fprintf(f,
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"
-            "<table class=\"plain\">\n<tr><th>slide</th><th>comparison group</th>"
-            "<th>windows</th>",
+            "<table class=\"plain\">\n<tr><th>slide</th><th>verdict</th><th>reason</th></tr>\n",
             all ? "" : " of the slides that do not pass");
-    for (int m = 0; m < REPORT_NUMBERS; m++)
-        fprintf(f, "<th>%s</th>", report_metric(m)->title);
-    fputs("<th>verdict</th><th>reasons</th></tr>\n", f);
-    for (int64_t k = 0; k < r->slides->n; k++)
-        if (all || r->verdicts[k] != REPORT_PASS)
-            put_plain_row(f, r, k);
+    for (int v = REPORT_FAIL; v >= REPORT_PASS; v--)
+        for (int64_t k = 0; k < r->slides->n; k++) {
+            struct report_reason reasons[REPORT_MOST_REASONS];
+            if (r->verdicts[k] != v || (!all && v == REPORT_PASS))
+                continue;
+            const int n = report_reasons(r, k, reasons);
+            put_plain_row(f, r->names->slide[k], report_verdict_name(r->verdicts[k]),
+                          n > 0 ? reasons[0].text : "");
+        }
     fputs("</table>\n</noscript>\n", f);
 }
 
@@ -393,8 +392,8 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     const struct tally t = count(r);
     char title[1024];
     put_title(f, r, title, sizeof title);
+    put_headline(f, r, &t);
     put_counts(f, r, &t);
-    put_chance(f, r);
     put_clusters(f, r);
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
@@ -403,7 +402,10 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     fputs("<section id=\"definitions\" aria-label=\"definitions\"><h2>Definitions and "
           "parameters</h2>\n",
           f);
+    put_chance(f, r);
+    fputs("<details><summary>Definitions</summary>\n", f);
     put_definitions(f);
+    fputs("</details>\n", f);
     put_parameters(f, r);
     put_limits(f, r);
     fputs("</section>\n<script type=\"application/json\" id=\"data\">", f);

@@ -17,14 +17,17 @@
 
 const char *report_verdict_name(enum report_verdict v)
 {
-    static const char *const names[] = {"pass", "review", "fail"};
+    static const char *const names[] = {"pass", "not judged", "review", "fail"};
     return names[v];
 }
 
 void report_pool_label(const struct report_view *r, int32_t pool, char *out, size_t size)
 {
     const struct report_pool *p = &r->scores->pool[pool];
-    snprintf(out, size, "%s, %s", r->names->group[p->group], p->resolution);
+    if (r->groups->n == 1)
+        snprintf(out, size, "%s", p->resolution);
+    else
+        snprintf(out, size, "%s, %s", r->names->group[p->group], p->resolution);
 }
 
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
@@ -226,17 +229,6 @@ static void say_limits(const struct report_view *r, int64_t k, struct list *l)
     }
 }
 
-bool report_breaks_limit(const struct report_view *r, int64_t k)
-{
-    for (int64_t n = 0; n < r->limits->n; n++) {
-        const struct report_limit *x = &r->limits->limit[n];
-        const double value = report_value(r->slides, r->scores, k, x->metric);
-        if (report_limit_holds(x, r->groups->of[k]) && report_limit_breaks(x, value, x->fail))
-            return true;
-    }
-    return false;
-}
-
 /* --- what a slide lacks --- */
 
 static void say_empty(const struct report_view *r, const struct report_slide *s, struct list *l)
@@ -285,7 +277,7 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
         say(l, REPORT_REVIEW, OF_NOTE, "the tissue map shows %s and may be wrong", shows)->look =
             REPORT_LOOK_SLIDE;
     if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]))
-        say(l, REPORT_PASS, OF_NOTE, "there is no tissue map");
+        say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
     if (s->version >= 3 && s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
         say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no window is half tissue");
     if (s->version < 2)
@@ -294,6 +286,36 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
     else if (s->version < 3)
         say(l, REPORT_PASS, OF_NOTE,
             "result of format_version 2: glass counts as tissue; compute it again");
+}
+
+/* --- what is missing to judge a slide --- */
+
+static bool is_judged(const struct report_view *r, int64_t k)
+{
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (!isnan(r->scores->of[k].z[m]))
+            return true;
+    for (int64_t n = 0; n < r->limits->n; n++)
+        if (report_limit_holds(&r->limits->limit[n], r->groups->of[k]))
+            return true;
+    return !isnan(r->scores->of[k].blurred);
+}
+
+static void say_not_judged(const struct report_view *r, int64_t k, struct list *l)
+{
+    const struct report_pool *q = &r->scores->pool[r->scores->of[k].pool];
+    const int64_t lacks = STATS_LEAST - (q->accepted > 0 ? q->accepted : q->counted);
+    for (int i = 0; i < l->n; i++)
+        if (l->reason[i].verdict > REPORT_NOT_JUDGED)
+            return;
+    if (is_judged(r, k))
+        return;
+    if (lacks > 0)
+        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "not judged: %" PRId64 " more %sslide%s of this %s",
+            lacks, q->accepted > 0 ? "accepted " : "", lacks == 1 ? "" : "s",
+            r->groups->n > 1 ? "group and resolution" : "resolution");
+    else
+        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "not judged: none of its numbers could be compared");
 }
 
 /* --- all --- */
@@ -305,6 +327,7 @@ int report_reasons(const struct report_view *r, int64_t k,
     say_limits(r, k, &l);
     say_numbers(r, k, &l);
     say_notes(r, k, &l);
+    say_not_judged(r, k, &l);
     qsort(reasons, (size_t)l.n, sizeof *reasons, stronger_first);
     return l.n;
 }

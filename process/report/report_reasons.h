@@ -3,6 +3,7 @@
  *
  * fail    the slide has no numbers, touches damaged tiles, or breaks a limit of --limits
  * review  a number is beyond what is usual (report_scores.h), a limit warns, or numbers are missing
+ * not judged  none of its numbers could be compared, and no limit holds for it
  * pass    nothing of that
  */
 #ifndef WSI_REPORT_REASONS_H
@@ -26,11 +27,9 @@ int report_reasons(const struct report_view *r, int64_t k,
                    struct report_reason reasons[REPORT_MOST_REASONS]);
 /* The verdicts on all slides; the view's own are not used. To be free()d; NULL: out of memory. */
 uint8_t *report_judge(const struct report_view *r);
-/* Does slide k break a limit that fails? */
-bool report_breaks_limit(const struct report_view *r, int64_t k);
 /* The reason as the page may show it. */
 const char *report_failure_reason(const struct report_view *r, int64_t failure);
-/* "group, 0.25 um/px". */
+/* "group, 0.25 um/px"; without the group, if there is only one. */
 void report_pool_label(const struct report_view *r, int32_t pool, char *out, size_t size);
 
 #endif

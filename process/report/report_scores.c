@@ -328,10 +328,17 @@ static int measure_distances(const struct work *w, int32_t pool, struct room *m,
 
 /* --- values --- */
 
+/* Too few slides have no median that says what is usual. */
+static double distance(const struct report_scores *scores, int64_t k)
+{
+    const struct report_score *x = &scores->of[k];
+    return scores->pool[x->pool].counted < STATS_LEAST ? NAN : x->w1;
+}
+
 double report_value(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                     int m)
 {
-    return m == REPORT_W1        ? scores->of[k].w1
+    return m == REPORT_W1        ? distance(scores, k)
            : m == REPORT_BLURRED ? scores->of[k].blurred
                                  : s->slide[k].metric[m];
 }

@@ -148,7 +148,7 @@ static void put_name(FILE *f, const char *name)
 static void put_text_columns(FILE *f)
 {
     fputs("\n{\"verdict\": {\"title\": \"verdict\", \"namespace\": \"h5spec\", \"description\": "
-          "\"pass, review or fail\"}},\n"
+          "\"pass, not judged, review or fail\"}},\n"
           "{\"reasons\": {\"title\": \"reasons\", \"namespace\": \"h5spec\", \"description\": "
           "\"why to look at the slide, the strongest reason first\"}},",
           f);

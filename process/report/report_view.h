@@ -21,8 +21,6 @@ enum report_lean {
 
 struct report_more;
 
-enum report_verdict { REPORT_PASS, REPORT_REVIEW, REPORT_FAIL };
-
 struct report_view {
     const struct report_setup *setup;
     const struct report_slides *slides;

@@ -8,14 +8,11 @@ import os
 import sys
 from typing import Any
 
-from .base import StoreError
-from .export import coords, kept, slide_name
-from .files import is_url
-from .store import Store, open_store
-
 
 def _write_patches(o: argparse.Namespace) -> None:
     import PIL.Image
+
+    from .store import open_store
     with open_store(o.store) as s:
         os.makedirs(o.output, exist_ok=True)
         n = 0
@@ -32,6 +29,9 @@ def _write_patches(o: argparse.Namespace) -> None:
 
 
 def _write_coords(o: argparse.Namespace) -> None:
+    from .export import coords, kept, slide_name
+    from .files import is_url
+    from .store import Store
     if o.keep and not o.report:
         raise ValueError("--keep needs --report FILE, the table of h5spec report --csv")
     chosen = kept(o.stores, o.report, (o.keep or "pass").split(",")) if o.report else o.stores
@@ -52,6 +52,7 @@ def _write_coords(o: argparse.Namespace) -> None:
 
 
 def _write_index(o: argparse.Namespace) -> None:
+    from .store import Store
     if o.url == "":
         raise ValueError("--url: the address is empty")
     with Store(o.store, True, None, 0) as s:
@@ -83,7 +84,7 @@ def main() -> None:
     c.add_argument("--magnification", type=float, metavar="X", help="of the patches, instead of --mpp")
     c.add_argument("--min-tissue", type=float, default=0.5, metavar="F", help="least fraction of tissue (default: %(default)s)")
     c.add_argument("--report", metavar="CSV", help="only slides with a verdict of --keep in this table of h5spec report")
-    c.add_argument("--keep", metavar="LIST", help="pass, review, fail, separated by commas (default: pass)")
+    c.add_argument("--keep", metavar="LIST", help="pass, not judged, review, fail, separated by commas (default: pass)")
     c.add_argument("--names", choices=("trident", "clam"), default="trident",
                    help="of the files: SLIDE_patches.h5 or SLIDE.h5 (default: %(default)s)")
     c.set_defaults(run=_write_coords)
@@ -92,6 +93,10 @@ def main() -> None:
     c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
     c.set_defaults(run=_write_index)
     o = p.parse_args()
+    try:
+        from .base import StoreError
+    except ImportError as e:
+        sys.exit("wsi-store: %s; it needs h5py and numpy: apt-get install python3-h5py, or pip install h5py" % e)
     try:
         o.run(o)
     except ImportError as e:

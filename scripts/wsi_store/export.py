@@ -25,7 +25,7 @@ from .base import StoreError
 from .files import Path
 from .store import Store
 
-VERDICTS = ("pass", "review", "fail")
+VERDICTS = ("pass", "not judged", "review", "fail")
 # TRIDENT's names of magnifications, of level 0: mpp below the first number has the second
 MAGNIFICATIONS = ((0.16, 80), (0.2, 60), (0.3, 40), (0.6, 20), (1.2, 10), (2.4, 5))
 
