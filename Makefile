@@ -84,7 +84,8 @@ $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/common/codec/j2k_decoder.o: EXTRA += $(call pkg,--cflags,libopenjp2)
-$(B)/convert/tissue/png_mask.o: EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
+$(call objects,convert/tissue/png_mask.c convert/readers/png_rows.c): \
+  EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
   spectrum/cpu_octaves engine/stream) common/store/gray common/store/chunks common/codec/j2k_decoder convert/convert \

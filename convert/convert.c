@@ -312,6 +312,26 @@ static int put_tiles(struct convert *c, struct err *e)
     return 0;
 }
 
+/* A slide of which nothing has arrived is no slide with damage, but one that cannot be read: all
+ * tiles of a broken copy do not fail alike. */
+static int check_arrival(const struct convert *c, struct err *e)
+{
+    const struct store_info *i = store_written(c->writer);
+    const int64_t all = c->columns * c->rows;
+    const struct slide_reader *r = c->slide->reader;
+    const char *why = r->refusal ? r->refusal(c->slide) : "";
+    if (i->tiles_missing + i->tiles_damaged < all)
+        return 0;
+    if (i->tiles_damaged == 0)
+        return err_set(e, "nothing of it was scanned: all its tiles are missing");
+    if (*why)
+        return err_set(e,
+                       "unsupported, or damaged throughout: none of its tiles can be decoded (%s); "
+                       "if other programs show it, write it as a TIFF of JPEG tiles",
+                       why);
+    return err_set(e, "none of its tiles can be read; copy the slide again");
+}
+
 static int confirm_file(void *ctx, const struct slide_file *file)
 {
     struct err *e = ctx;
@@ -335,8 +355,8 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
-        stop_check(e) || put_tissue(c, e) || put_view(c, e) || put_contradiction(c, e) ||
-        put_past(c, e) || confirm_files(c, e)) {
+        check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
+        put_contradiction(c, e) || put_past(c, e) || confirm_files(c, e)) {
         store_abort(c->writer);
         return -1;
     }

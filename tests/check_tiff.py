@@ -464,8 +464,7 @@ def test_tiles_in_planes():
     want = openslide_pixels(tiff("generic", *IN_PLANES))
     out, _, j = convert(stating_ycbcr("ome"))
     expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
-    _, p, j = convert(stating_ycbcr("generic"), status=4)  # through OpenSlide, which expects Y, Cb, Cr
-    expect(j["reader"] == "openslide" and "damaged tiles" in p.err, "%s", j)
+    says(convert(stating_ycbcr("generic"), status=1)[1].err, "unsupported")  # through OpenSlide, which expects Y, Cb, Cr
 
 
 def test_gray_and_planes_of_jpeg_2000():

@@ -58,6 +58,7 @@ static const struct {
     {"mirax.LAYER_#_LEVEL_#_SECTION.MICROMETER_PER_PIXEL_Y", NUMBER},
     {"ventana.Magnification", NUMBER},
     {"ventana.ScanRes", NUMBER},
+    {"tiff.Orientation", NUMBER},
     {"tiff.ResolutionUnit", WORD},
     {"tiff.XResolution", NUMBER},
     {"tiff.YResolution", NUMBER},

@@ -100,9 +100,9 @@ static const char *describe(const char *head, size_t n)
     if (begins(head, n, "\x89HDF\r\n\x1a\n", 8))
         return "an HDF5 file; if it is a store, h5spec reads it";
     if (begins(head, n, "\xff\xd8\xff", 3))
-        return "a JPEG picture; if it belongs to a .vms or .vmu slide, give that file";
+        return "a JPEG picture that is damaged; copy it again";
     if (begins(head, n, "\x89PNG", 4))
-        return "a PNG picture";
+        return "a PNG picture that is damaged; copy it again";
     if (begins(head, n, "PK\3\4", 4) || begins(head, n, "\x1f\x8b", 2))
         return "a compressed archive; unpack it first";
     if (is_zero(head, n))

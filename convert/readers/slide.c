@@ -33,6 +33,7 @@ static const struct format formats[] = {
     {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL, NULL},
     {"tiled TIFF", ".tif .tiff", &slide_tiff, false, NULL, NULL, NULL},
     {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL, NULL, NULL},
+    {"TIFF in strips, PNG and JPEG", "", &slide_picture, false, NULL, NULL, NULL},
 };
 static const struct format *const formats_end = formats + sizeof formats / sizeof *formats;
 _Static_assert((int)SLIDE_SERIES >= (int)DICOM_UID, "no room for the series of DICOM");
@@ -61,7 +62,7 @@ static const char *list_formats(bool kept, char *text, size_t size)
 /* `why` is what other readers say of the file, or "". */
 static void take_reader(const struct slide_reader *r, const char *why, struct slide_info *info)
 {
-    char list[96];
+    char list[128];
     info->reader = r->name;
     if (r->read_kept || info->no_jpeg[0])
         return;
@@ -76,7 +77,7 @@ static void take_reader(const struct slide_reader *r, const char *why, struct sl
 /* No reader recognises the file; `why` is what one says of it, or "". */
 static int reject(const struct slide_file *file, const char *why, struct err *e)
 {
-    char list[96], only[160] = "";
+    char list[128], only[192] = "";
     for (const struct format *f = formats; f < formats_end; f++)
         if (!is_usable(f) && f->is && f->is(file))
             return err_set(e,
@@ -124,7 +125,7 @@ static bool has_ending(const struct format *f, const char *path)
 {
     const char *dot = strrchr(path, '.');
     const size_t n = dot ? strlen(dot) : 0;
-    for (const char *at = f->endings; dot && at; at = strchr(at + 1, '.'))
+    for (const char *at = strchr(f->endings, '.'); dot && at; at = strchr(at + 1, '.'))
         if (!strncasecmp(at, dot, n) && (at[n] == ' ' || !at[n]))
             return true;
     return false;

@@ -59,6 +59,9 @@ struct slide_reader {
     /* How the tiles that have been read contradict the file's header about their colours, and what
      * was believed; NULL: they do not. Not while threads read. May be NULL. */
     const char *(*contradiction)(const struct slide *s);
+    /* What the decoder says of the first tile that it refused, "" for none; damage that is no
+     * decoder's matter does not count. Not while threads read. May be NULL. */
+    const char *(*refusal)(const struct slide *s);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);
     /* Calls put for each file of the slide until it returns non-zero, and returns that; -1 and e: a
@@ -79,7 +82,11 @@ struct slide_reader {
     void (*close)(struct slide *s);
 };
 
-extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff, slide_openslide;
+extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff, slide_openslide,
+    slide_picture;
+
+/* The property under which readers record TIFF's tag Orientation, which nobody obeys. */
+#define SLIDE_ORIENTATION "tiff.Orientation"
 
 /* Opens a level of a slide with the first reader that recognises it. `file` must outlive it. NULL
  * with a message that names the file otherwise; then slide_may_pass(errno) says whether the error

@@ -360,6 +360,7 @@ const struct slide_reader slide_dicom = {
     .read_eighth = tile_file_read_eighth,
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
+    .refusal = tile_file_refusal,
     .contradiction = tile_file_contradiction,
     .prefetch = tile_file_prefetch,
     .files = dicom_files,

@@ -119,6 +119,7 @@ const struct slide_reader slide_ndpi = {
     .read_eighth = tile_file_read_eighth,
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
+    .refusal = tile_file_refusal,
     .prefetch = ndpi_prefetch,
     .properties = ndpi_properties,
     .thumbnail = ndpi_thumbnail,

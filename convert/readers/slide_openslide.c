@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <openslide.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct scratch {
     openslide_t *handle; /* NULL until it is needed */
     uint32_t *argb;      /* pixels as OpenSlide returns them */
     size_t size;         /* of argb, pixels */
+    char refusal[160];   /* OpenSlide's first error, or "" */
 };
 
 struct openslide_reader {
@@ -301,6 +303,8 @@ static int read_region(const struct openslide_reader *r, struct scratch *t, cons
     const bool bad = openslide_get_error(t->handle);
     *status = bad ? STORE_DAMAGED : STORE_WHOLE;
     if (bad) {
+        if (!t->refusal[0] && !slide_may_pass(code))
+            snprintf(t->refusal, sizeof t->refusal, "%s", openslide_get_error(t->handle));
         openslide_close(t->handle);
         t->handle = NULL;
     }
@@ -333,6 +337,15 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
     return 0;
 }
 
+static const char *reader_refusal(const struct slide *s)
+{
+    const struct openslide_reader *r = (const struct openslide_reader *)s;
+    for (int t = 0; t < r->threads; t++)
+        if (r->scratch[t].refusal[0])
+            return r->scratch[t].refusal;
+    return "";
+}
+
 /* --- metadata --- */
 
 static int reader_files(struct slide *s, int (*put)(void *ctx, const struct slide_file *file),
@@ -363,6 +376,7 @@ const struct slide_reader slide_openslide = {
     .open = reader_open,
     .read = reader_read,
     .is_missing = reader_is_missing,
+    .refusal = reader_refusal,
     .files = reader_files,
     .properties = reader_properties,
     .thumbnail = reader_thumbnail,

@@ -17,6 +17,7 @@
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_level.h"
+#include "convert/readers/tiff_picture.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +31,12 @@ struct tiff_slide {
     struct slide_info info;
     const struct slide_file *file;
     struct tiff_level level;
+    struct tiff_picture picture;     /* the level, if it is in bands */
+    struct bands *bands;             /* of it, else NULL */
     struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
 };
+
+static const struct slide_reader tiff_in_bands;
 
 static struct tiff_slide *from_slide(struct slide *s)
 {
@@ -44,6 +49,8 @@ static void tiff_close(struct slide *s)
 {
     struct tiff_slide *v = from_slide(s);
     tile_file_close(v->common.tiles);
+    bands_close(v->bands);
+    tiff_picture_free(&v->picture);
     slide_metadata_close(v->metadata);
     tiff_level_free(&v->level);
     free(v);
@@ -164,6 +171,27 @@ static int open_tiles(struct tiff_slide *v, int threads, struct err *e)
     return v->common.tiles ? 1 : -1;
 }
 
+/* Tiles that are too large to be decoded one by one, or that OpenSlide would turn. 1 or -1. */
+static int open_bands(struct tiff_slide *v, int threads, struct err *e)
+{
+    struct slide_info *i = &v->info;
+    const int bad = tiff_picture_read(&v->picture, v->file, v->level.pyramid.at[i->level], e);
+    if (bad == ROWS_OTHER)
+        err_add(e, "unsupported");
+    if (bad)
+        return -1;
+    struct bands_picture b = tiff_picture_bands(&v->picture);
+    memcpy(b.background, i->background, sizeof b.background);
+    v->common.slide.reader = &tiff_in_bands;
+    i->tile_cols = i->tile_rows = BANDS_TILE;
+    i->has_eighth = i->gray_is_luma = i->is_j2k = false;
+    i->is_gray = b.channels == 1;
+    snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
+             v->level.format.cols > BANDS_TILE ? "too large" : "of a kind that is decoded in rows");
+    v->bands = bands_open(&b, threads, e);
+    return v->bands ? 1 : -1;
+}
+
 static int open_as(const struct slide_reader *reader, struct slide **out,
                    const struct slide_file *file, int64_t level, int threads,
                    struct slide_info *info, struct err *e)
@@ -178,7 +206,7 @@ static int open_as(const struct slide_reader *reader, struct slide **out,
         r = take_metadata(v, level, e);
     }
     if (r > 0)
-        r = open_tiles(v, threads, e);
+        r = v->level.in_bands ? open_bands(v, threads, e) : open_tiles(v, threads, e);
     if (r <= 0) {
         const int code = errno;
         tiff_close(&v->common.slide);
@@ -215,6 +243,11 @@ static int tiff_properties(struct slide *s,
                            int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
     const struct tiff_slide *v = from_slide(s);
+    char text[8];
+    snprintf(text, sizeof text, "%d", v->level.orientation & 0xf);
+    const int r = v->level.orientation != 1 ? put(ctx, SLIDE_ORIENTATION, text) : 0;
+    if (r)
+        return r;
     if (v->metadata)
         return slide_metadata_properties(v->metadata, put, ctx);
     return is_aperio(&v->level) ? svs_description_properties(v->level.pyramid.description, put, ctx)
@@ -267,6 +300,7 @@ const struct slide_reader slide_svs = {
     .read_eighth = tile_file_read_eighth,
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
+    .refusal = tile_file_refusal,
     .contradiction = tiff_contradiction,
     .prefetch = tile_file_prefetch,
     .properties = tiff_properties,
@@ -283,8 +317,40 @@ const struct slide_reader slide_tiff = {
     .read_eighth = tile_file_read_eighth,
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
+    .refusal = tile_file_refusal,
     .contradiction = tiff_contradiction,
     .prefetch = tile_file_prefetch,
+    .properties = tiff_properties,
+    .thumbnail = tiff_thumbnail,
+    .icc = tiff_icc,
+    .close = tiff_close,
+};
+
+/* --- in bands --- */
+
+static int bands_read_tile(struct slide *s, int thread, int64_t col, int64_t row, int channels,
+                           uint8_t *out, enum store_status *status, struct err *e)
+{
+    (void)thread;
+    return bands_read(from_slide(s)->bands, col, row, channels, out, status, e);
+}
+
+static bool bands_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    (void)s, (void)col, (void)row;
+    return false;
+}
+
+static const char *bands_refused(const struct slide *s)
+{
+    return bands_refusal(((const struct tiff_slide *)s)->bands);
+}
+
+static const struct slide_reader tiff_in_bands = {
+    .name = "tiff",
+    .read = bands_read_tile,
+    .is_missing = bands_is_missing,
+    .refusal = bands_refused,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .icc = tiff_icc,

@@ -99,8 +99,10 @@ static bool take_sizes(TIFF *t, struct tiff_level *l)
         !TIFFGetField(t, TIFFTAG_IMAGELENGTH, &height) ||
         !TIFFGetField(t, TIFFTAG_TILEWIDTH, &cols) || !TIFFGetField(t, TIFFTAG_TILELENGTH, &rows) ||
         width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
-        rows < LEAST_TILE || cols > MOST_TILE || rows > MOST_TILE)
+        rows < LEAST_TILE || cols > INT32_MAX || rows > INT32_MAX)
         return false;
+    l->in_bands = cols > MOST_TILE || rows > MOST_TILE;
+    l->orientation = small_tag(t, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
     l->width = width;
     l->height = height;
     l->cols = (l->width + cols - 1) / cols;
@@ -128,7 +130,6 @@ static bool has_plain_bytes(TIFF *t)
     const int kind = small_tag(t, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
     return small_tag(t, TIFFTAG_BITSPERSAMPLE, 1) == 8 &&
            (kind == SAMPLEFORMAT_UINT || kind == SAMPLEFORMAT_VOID) &&
-           small_tag(t, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT) == ORIENTATION_TOPLEFT &&
            small_tag(t, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) == FILLORDER_MSB2LSB;
 }
 
@@ -333,11 +334,18 @@ static int read_directories(TIFF *t, struct tiff_level *l, int64_t level, struct
         return slide_reject_level(p->levels, level, e);
     if (!TIFFSetSubDirectory(t, p->at[level]))
         return err_set(e, "its directory cannot be read again");
-    if (!take_sizes(t, l) || !take_format(t, p->kind, &l->format, &l->in_planes, &l->tables))
+    if (!take_sizes(t, l))
         return 0;
-    if ((level == 0 && p->kind == TIFF_APERIO && check_description(l, e)) || take_places(t, l, e))
+    if (!take_format(t, p->kind, &l->format, &l->in_planes, &l->tables)) {
+        if (!l->in_bands && l->orientation == ORIENTATION_TOPLEFT)
+            return 0;
+        l->in_bands = true; /* OpenSlide mirrors each tile on its own */
+    }
+    if ((level == 0 && p->kind == TIFF_APERIO && check_description(l, e)) ||
+        (!l->in_bands && take_places(t, l, e)))
         return -1;
-    correct_colours(t, l);
+    if (!l->in_bands)
+        correct_colours(t, l);
     return 1;
 }
 

@@ -16,6 +16,7 @@ struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
     struct tile_bytes tile;       /* compressed */
     uint8_t *planes;              /* [3][rows][cols] of a tile, in_planes; else NULL */
+    struct err refusal;           /* what the decoder has refused first, or "" */
 };
 
 struct tile_file {
@@ -175,6 +176,14 @@ static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int6
     return fetch_place(t, s, &p, e);
 }
 
+/* Keeps what the decoder says, if it refuses a tile. Returns `bad`. */
+static int noted(struct scratch *s, int bad, const struct err *e)
+{
+    if (bad == TILE_DAMAGED && !s->refusal.msg[0])
+        s->refusal = *e;
+    return bad;
+}
+
 /* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
  * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
 static int settle(const struct tile_file *t, const struct tile_place *p, int bad, int channels,
@@ -207,7 +216,9 @@ static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col
         bad = fetch_place(t, s, &p, e);
         if (bad)
             break;
-        bad = tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e);
+        bad = noted(
+            s, tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e),
+            e);
         if (bad == TILE_DAMAGED)
             return 1;
     }
@@ -251,7 +262,7 @@ int tile_file_read(struct slide *slide, int thread, int64_t col, int64_t row, in
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e);
+        bad = noted(s, tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e), e);
     return settle(t, &p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
@@ -283,7 +294,7 @@ int tile_file_read_kept(struct slide *slide, int thread, int64_t col, int64_t ro
     *status = p.bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
     if (bad)
         return 0;
-    bad = tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e);
+    bad = noted(s, tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e), e);
     if (bad == TILE_NO_MEMORY)
         return -1;
     if (bad == TILE_DAMAGED)
@@ -295,6 +306,15 @@ int tile_file_read_kept(struct slide *slide, int thread, int64_t col, int64_t ro
 bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
     return bytes_of(tiles_of(s), col, row) == 0;
+}
+
+const char *tile_file_refusal(const struct slide *s)
+{
+    const struct tile_file *t = tiles_of(s);
+    for (int k = 0; k < t->threads; k++)
+        if (t->scratch[k].refusal.msg[0])
+            return t->scratch[k].refusal.msg;
+    return "";
 }
 
 const char *tile_file_contradiction(const struct slide *s)

@@ -75,6 +75,7 @@ int tile_file_read_kept(struct slide *s, int thread, int64_t col, int64_t row,
                         struct err *e);
 bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row);
 const char *tile_file_contradiction(const struct slide *s);
+const char *tile_file_refusal(const struct slide *s);
 void tile_file_prefetch(struct slide *s, int64_t row, int64_t rows);
 
 #endif

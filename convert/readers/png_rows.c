@@ -1,0 +1,284 @@
+/*
+ * png_rows.c - a PNG file as rows; see rows.h. HAVE_PNG comes from the Makefile's probe.
+ *
+ * libpng hands out rows before it has seen the checksum of the chunk that they come from. So the
+ * checksums are compared first, and for libpng the file ends where the data of the first wrong one
+ * begin.
+ */
+#include "convert/readers/rows.h"
+
+#ifdef HAVE_PNG
+
+#include "common/base/read_at.h"
+#include "convert/readers/slide_damage.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFER = 1 << 16, SIGNATURE = 8, MOST_SIDE = 1 << 20 };
+
+struct png_rows {
+    struct rows rows;
+    png_structp png;
+    png_infop info;
+    jmp_buf failed;
+    char why[160];
+    int fd;
+    uint64_t at, end; /* of what has not been read; find_end() */
+    int trouble;      /* errno of a failed read, or 0 */
+    int64_t cols, height, y;
+    int samples;     /* of a pixel: 1 to 4 */
+    uint8_t *line;   /* [cols][samples] */
+    uint8_t **whole; /* [height] rows of an interlaced picture, else NULL */
+    uint8_t *pixels; /* of these */
+};
+
+/* --- checksums --- */
+
+static uint32_t crc_of(uint32_t crc, const uint8_t *p, size_t n)
+{
+    static const uint32_t nibbles[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                         0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                         0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                         0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    while (n-- > 0) {
+        crc ^= *p++;
+        crc = crc >> 4 ^ nibbles[crc & 15];
+        crc = crc >> 4 ^ nibbles[crc & 15];
+    }
+    return crc;
+}
+
+static uint32_t number(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Is the chunk of n bytes of data whole? 1, 0 or -1. */
+static int check_chunk(const struct slide_file *f, uint64_t at, uint32_t n, uint8_t *buffer,
+                       struct err *e)
+{
+    uint32_t crc = UINT32_MAX;
+    uint64_t left = 4 + (uint64_t)n; /* with its type */
+    uint8_t stated[4];
+    for (at += 4; left > 0;) {
+        const size_t some = left < BUFFER ? (size_t)left : BUFFER;
+        if (read_at(f->fd, at, buffer, some) < some)
+            return errno ? err_sys(e, "cannot read") : 0;
+        crc = crc_of(crc, buffer, some);
+        at += some;
+        left -= some;
+    }
+    if (read_at(f->fd, at, stated, 4) < 4)
+        return errno ? err_sys(e, "cannot read") : 0;
+    return (crc ^ UINT32_MAX) == number(stated);
+}
+
+/* Where libpng may read to: the data of the first chunk of pixels with a wrong checksum, or the end
+ * of the file. Other chunks with wrong checksums libpng leaves out or rejects itself. */
+static int find_end(struct png_rows *r, const struct slide_file *f, struct err *e)
+{
+    uint8_t head[8], *buffer = malloc(BUFFER);
+    const uint64_t all = slide_file_bytes(f);
+    uint64_t at = SIGNATURE;
+    int good = buffer ? 1 : err_set(e, "out of memory");
+    r->end = all;
+    while (good >= 0 && at <= all && all - at >= 12) {
+        errno = 0;
+        if (read_at(f->fd, at, head, sizeof head) < sizeof head) {
+            good = err_sys(e, "cannot read");
+            break;
+        }
+        const uint32_t n = number(head);
+        if (n > all - at - 12) /* cut off */
+            break;
+        const bool pixels = !memcmp(head + 4, "IDAT", 4);
+        good = pixels ? check_chunk(f, at, n, buffer, e) : 1;
+        if (good == 0) {
+            r->end = at + sizeof head;
+            break;
+        }
+        at += 12 + (uint64_t)n;
+    }
+    free(buffer);
+    return good < 0 ? -1 : 0;
+}
+
+/* --- what libpng calls --- */
+
+static void fail(png_structp png, png_const_charp text)
+{
+    struct png_rows *r = png_get_error_ptr(png);
+    snprintf(r->why, sizeof r->why, "%s", text);
+    longjmp(r->failed, 1);
+}
+
+static void ignore(png_structp png, png_const_charp text)
+{
+    (void)png, (void)text;
+}
+
+static void take(png_structp png, png_bytep out, png_size_t n)
+{
+    struct png_rows *r = png_get_io_ptr(png);
+    errno = 0;
+    if (n > r->end - r->at)
+        png_error(png, "the file ends early, or a checksum is wrong");
+    if (read_at(r->fd, r->at, out, n) < n) {
+        r->trouble = errno;
+        png_error(png, "cannot read");
+    }
+    r->at += n;
+}
+
+/* --- opening --- */
+
+static void close_png(struct rows *rows)
+{
+    struct png_rows *r = (struct png_rows *)rows;
+    png_destroy_read_struct(&r->png, &r->info, NULL);
+    free(r->line);
+    free(r->whole);
+    free(r->pixels);
+    free(r);
+}
+
+static int judge(const struct png_rows *r, struct err *e)
+{
+    if (r->trouble) {
+        errno = r->trouble;
+        return err_sys(e, "cannot read");
+    }
+    if (strstr(r->why, "emory"))
+        return err_set(e, "out of memory");
+    err_set(e, "%s", r->why);
+    return ROWS_DAMAGED;
+}
+
+/* Room for all rows of an interlaced picture. */
+static int take_whole(struct png_rows *r, struct err *e)
+{
+    const uint64_t pitch = (uint64_t)r->cols * (uint64_t)r->samples;
+    const uint64_t bytes = pitch * (uint64_t)r->height;
+    if (bytes > ROWS_MOST_BYTES) {
+        err_set(e, "an interlaced PNG of %" PRId64 " x %" PRId64 " px; save it without", r->cols,
+                r->height);
+        return ROWS_OTHER;
+    }
+    r->pixels = calloc(1, (size_t)bytes);
+    r->whole = calloc((size_t)r->height, sizeof *r->whole);
+    if (!r->pixels || !r->whole)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < r->height; y++)
+        r->whole[y] = r->pixels + (size_t)y * pitch;
+    return 0;
+}
+
+static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e)
+{
+    if (setjmp(r->failed))
+        return judge(r, e);
+    png_set_user_limits(r->png, MOST_SIDE, INT32_MAX);
+    png_set_read_fn(r->png, r, take);
+    png_read_info(r->png, r->info);
+    if (png_get_bit_depth(r->png, r->info) == 16) {
+        err_set(e, "a PNG of 16 bits; only 8-bit RGB and gray are converted");
+        return ROWS_OTHER;
+    }
+    png_set_expand(r->png);
+    const bool interlaced = png_set_interlace_handling(r->png) > 1;
+    png_read_update_info(r->png, r->info);
+    r->cols = png_get_image_width(r->png, r->info);
+    r->height = png_get_image_height(r->png, r->info);
+    r->samples = png_get_channels(r->png, r->info);
+    r->line = malloc((size_t)r->cols * 4);
+    if (!r->line || png_get_rowbytes(r->png, r->info) > (size_t)r->cols * 4)
+        return err_set(e, "out of memory");
+    *p = (struct rows_picture){r->cols, r->height, r->samples < 3 ? 1 : 3};
+    return interlaced ? take_whole(r, e) : 0;
+}
+
+/* --- rows --- */
+
+static void compose(const struct png_rows *r, const uint8_t *line, uint8_t *out)
+{
+    const int colours = r->samples < 3 ? 1 : 3;
+    const bool alpha = r->samples % 2 == 0;
+    for (int64_t x = 0; x < r->cols; x++, line += r->samples, out += colours) {
+        const int a = alpha ? line[colours] : 255;
+        for (int k = 0; k < colours; k++)
+            out[k] = (uint8_t)((line[k] * a + 255 * (255 - a) + 127) / 255);
+    }
+}
+
+/* Decodes a row into r->line, or all rows of an interlaced picture. */
+static int decode_row(struct png_rows *r, struct err *e)
+{
+    if (setjmp(r->failed))
+        return judge(r, e);
+    if (!r->whole)
+        png_read_row(r->png, r->line, NULL);
+    else if (r->y == 0)
+        png_read_image(r->png, r->whole);
+    return 0;
+}
+
+static int next_row(struct rows *rows, uint8_t *out, struct err *e)
+{
+    struct png_rows *r = (struct png_rows *)rows;
+    if (r->y >= r->height) {
+        err_set(e, "it has no further rows");
+        return ROWS_DAMAGED;
+    }
+    const int bad = decode_row(r, e);
+    if (bad == 0)
+        compose(r, r->whole ? r->whole[r->y] : r->line, out);
+    r->y++;
+    return bad;
+}
+
+int png_rows_open(struct rows **out, const struct slide_file *file, struct rows_picture *p,
+                  struct err *e)
+{
+    static const struct rows_kind kind = {next_row, close_png};
+    struct png_rows *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (!r)
+        return err_set(e, "out of memory");
+    r->rows.kind = &kind;
+    r->fd = file->fd;
+    int bad = find_end(r, file, e);
+    if (bad == 0) {
+        r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, fail, ignore);
+        r->info = r->png ? png_create_info_struct(r->png) : NULL;
+        bad = r->info ? read_header(r, p, e) : err_set(e, "out of memory");
+    }
+    if (bad) {
+        const int code = errno;
+        close_png(&r->rows);
+        errno = code;
+        return bad;
+    }
+    *out = &r->rows;
+    return 0;
+}
+
+#else
+
+int png_rows_open(struct rows **r, const struct slide_file *file, struct rows_picture *p,
+                  struct err *e)
+{
+    (void)file, (void)p;
+    *r = NULL;
+    err_set(e, "this build reads no PNG, because libpng was missing; install it (libpng-dev) and "
+               "build again");
+    return ROWS_OTHER;
+}
+
+#endif

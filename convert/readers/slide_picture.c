@@ -1,0 +1,378 @@
+/*
+ * slide_picture.c - plain pictures as slides of one level: TIFF in strips, PNG and JPEG.
+ *
+ * Fields of a microscope camera, cores of a tissue microarray, exports of viewers. um per px is
+ * unknown: resolutions in such files are for print. bands.h makes tiles of them.
+ */
+#include "convert/readers/slide.h"
+
+#include "common/base/read_at.h"
+#include "convert/readers/bands.h"
+#include "convert/readers/tiff_picture.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ORIENTATION = 274, MOST_PAGES = 1024, MOST_ICC = 1 << 26 };
+
+typedef int opener(struct rows **r, const struct slide_file *file, struct rows_picture *p,
+                   struct err *e);
+
+struct picture {
+    struct slide slide;
+    const struct slide_file *file;
+    struct bands *bands;
+    struct tiff_picture tiff; /* its places are NULL for other files */
+    opener *open;             /* of those */
+    struct rows_picture whole;
+    int orientation; /* by TIFF's tag; 0: none */
+    bool lacks_tag;  /* the values of a tag are not in the file */
+    uint8_t *icc;
+    size_t icc_bytes;
+};
+
+static struct picture *from_slide(struct slide *s)
+{
+    return (struct picture *)s;
+}
+
+static void picture_close(struct slide *s)
+{
+    struct picture *v = from_slide(s);
+    bands_close(v->bands);
+    tiff_picture_free(&v->tiff);
+    free(v->icc);
+    free(v);
+}
+
+/* --- which page of a TIFF file --- */
+
+/* A page that may be the slide: no smaller copy, label, macro or mask. */
+struct page {
+    uint64_t at, width, height;
+    bool in_strips;
+};
+
+static bool has_word(const char *text, const char *word)
+{
+    const size_t n = strlen(word);
+    for (; *text; text++)
+        if (!strncasecmp(text, word, n))
+            return true;
+    return false;
+}
+
+/* NDPI has strips, too, and names of stacks of which only one page has a directory. */
+static bool is_foreign(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    enum { LSM = 34412 };
+    return tiff_directory_tag(d, TIFF_FILE_NDPI) || tiff_directory_tag(d, LSM) || t->is_wide;
+}
+
+static bool may_be_slide(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    char text[512];
+    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    return !tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) && !has_word(text, "label") &&
+           !has_word(text, "macro");
+}
+
+/* Images that ImageJ counts in the description of the first. */
+static long imagej_images(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    char text[512];
+    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    const char *n = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nimages=");
+    return n ? strtol(n + 8, NULL, 10) : 1;
+}
+
+/* Is a page of that size another picture than a smaller copy or a thumbnail of the largest? */
+static bool is_other(const struct page *p, const struct page *largest)
+{
+    const double x = (double)p->width / (double)largest->width;
+    const double y = (double)p->height / (double)largest->height;
+    const bool copy = fabs(x - y) * (double)largest->width < 2 * (double)largest->width / 100;
+    return x * y > 0.9 || (x * y > 0.25 && !copy);
+}
+
+static int check_pages(const struct page *pages, int n, const struct page *largest, struct err *e)
+{
+    int others = 0;
+    for (int k = 0; k < n; k++)
+        others += &pages[k] != largest && is_other(&pages[k], largest);
+    if (others == 0)
+        return 0;
+    return err_set(e,
+                   "a TIFF file with %d pictures that are not levels of one pyramid (planes, "
+                   "channels, time points or series); write the one that matters to a file of its "
+                   "own first",
+                   1 + others);
+}
+
+/* Lists the pages of the file. -1: it is for another reader. */
+static int list_pages(const struct tiff_file *t, struct page *pages, long *images, bool *broken)
+{
+    struct tiff_directory d;
+    int n = 0, k = 0;
+    uint64_t at = t->first;
+    for (; k < MOST_PAGES && at && tiff_file_directory(t, at, &d); k++) {
+        const struct page p = {at, tiff_file_value(t, &d, TIFF_FILE_WIDTH, 0),
+                               tiff_file_value(t, &d, TIFF_FILE_LENGTH, 0),
+                               !tiff_directory_tag(&d, TIFF_FILE_TILE_WIDTH)};
+        const bool foreign = is_foreign(t, &d);
+        if (k == 0)
+            *images = imagej_images(t, &d);
+        if (p.width > 0 && p.height > 0 && p.width <= INT32_MAX && p.height <= INT32_MAX &&
+            may_be_slide(t, &d))
+            pages[n++] = p;
+        at = d.next;
+        tiff_directory_free(&d);
+        if (foreign)
+            return -1;
+    }
+    *broken = at && k < MOST_PAGES;
+    return n;
+}
+
+/* The offset of the largest page, if it is in strips. 1, 0 or -1. */
+static int find_page(const struct tiff_file *t, uint64_t *at, struct err *e)
+{
+    struct page *pages = malloc(MOST_PAGES * sizeof *pages), *best = pages;
+    long images = 1;
+    bool broken = false;
+    if (!pages)
+        return err_set(e, "out of memory");
+    const int n = list_pages(t, pages, &images, &broken);
+    for (int k = 1; k < n; k++)
+        if (pages[k].width * pages[k].height > best->width * best->height)
+            best = &pages[k];
+    int r = n > 0 && best->in_strips;
+    if (r) {
+        *at = best->at;
+        r = check_pages(pages, n, best, e) ? -1 : 1;
+        if (r > 0 && broken)
+            r = err_set(e, "damaged: a directory is not in the file; copy the slide again");
+        if (r > 0 && images > 1)
+            r = err_set(e,
+                        "an ImageJ stack of %ld images; write the one that matters to a file of "
+                        "its own first",
+                        images);
+    }
+    free(pages);
+    return r;
+}
+
+/* --- opening --- */
+
+static int begin_whole(const void *ctx, int64_t col, int64_t row, struct rows **r, struct err *e)
+{
+    const struct picture *v = ctx;
+    struct rows_picture p;
+    (void)col, (void)row;
+    const int bad = v->open(r, v->file, &p, e);
+    if (bad == 0 && (p.cols != v->whole.cols || p.channels != v->whole.channels)) {
+        rows_close(*r);
+        errno = EIO;
+        return err_set(e, SLIDE_FILE_CHANGED);
+    }
+    return bad == ROWS_OTHER ? ROWS_DAMAGED : bad;
+}
+
+/* `bad` of tiff_picture_read and the like as what open returns. */
+static int rejected(int bad, struct err *e)
+{
+    if (bad == ROWS_OTHER)
+        err_add(e, "unsupported");
+    else if (bad == ROWS_DAMAGED)
+        err_add(e, "damaged");
+    if (bad != -1)
+        errno = 0;
+    return -1;
+}
+
+static int open_whole(struct picture *v, opener *open, struct bands_picture *b, struct err *e)
+{
+    struct rows *r;
+    v->open = open;
+    const int bad = open(&r, v->file, &v->whole, e);
+    if (bad == ROWS_DAMAGED) /* named by file_kind.h */
+        return 0;
+    if (bad)
+        return rejected(bad, e);
+    rows_close(r);
+    *b = (struct bands_picture){.width = v->whole.cols,
+                                .height = v->whole.rows,
+                                .cols = v->whole.cols,
+                                .rows = v->whole.rows,
+                                .channels = v->whole.channels,
+                                .background = {255, 255, 255},
+                                .begin = begin_whole,
+                                .ctx = v};
+    return 1;
+}
+
+static int take_icc(struct picture *v, const struct tiff_file *t, const struct tiff_directory *d,
+                    struct err *e)
+{
+    const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_ICC);
+    const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
+    if (n == 0 || n > MOST_ICC || tag->at > t->bytes || n > t->bytes - tag->at)
+        return 0;
+    if (!(v->icc = malloc((size_t)n)))
+        return err_set(e, "out of memory");
+    v->icc_bytes = read_at(t->fd, tag->at, v->icc, (size_t)n);
+    return v->icc_bytes == n ? 0 : err_sys(e, "cannot read");
+}
+
+static int open_strips(struct picture *v, const struct tiff_file *t, struct bands_picture *b,
+                       struct err *e)
+{
+    struct tiff_directory d;
+    uint64_t at = 0;
+    int r = find_page(t, &at, e);
+    if (r <= 0)
+        return r;
+    const int bad = tiff_picture_read(&v->tiff, v->file, at, e);
+    if (bad)
+        return rejected(bad, e);
+    if (tiff_file_directory(t, at, &d)) {
+        v->orientation = (int)(tiff_file_value(t, &d, ORIENTATION, 0) & 0xf);
+        r = take_icc(v, t, &d, e) ? -1 : 1;
+        for (size_t k = 0; k < d.n; k++)
+            v->lacks_tag |=
+                d.tags[k].at > t->bytes || tiff_tag_bytes(&d.tags[k]) > t->bytes - d.tags[k].at;
+        tiff_directory_free(&d);
+    }
+    *b = tiff_picture_bands(&v->tiff);
+    return r;
+}
+
+static int open_any(struct picture *v, struct bands_picture *b, const char **vendor, struct err *e)
+{
+    uint8_t head[8] = {0};
+    struct tiff_file t;
+    errno = 0;
+    if (read_at(v->file->fd, 0, head, sizeof head) < sizeof head)
+        return errno ? err_sys(e, "cannot read") : 0;
+    *vendor = "png";
+    if (!memcmp(head, "\x89PNG\r\n\x1a\n", 8))
+        return open_whole(v, png_rows_open, b, e);
+    *vendor = "jpeg";
+    if (!memcmp(head, "\xff\xd8\xff", 3))
+        return open_whole(v, jpeg_picture_open, b, e);
+    *vendor = "tiff";
+    return tiff_file_open(&t, v->file) ? open_strips(v, &t, b, e) : 0;
+}
+
+static void describe(const struct bands_picture *b, const char *vendor, struct slide_info *i)
+{
+    *i = (struct slide_info){.downsample = 1,
+                             .levels = 1,
+                             .downsamples = {1},
+                             .is_gray = b->channels == 1,
+                             .width = b->width,
+                             .height = b->height,
+                             .tile_cols = BANDS_TILE,
+                             .tile_rows = BANDS_TILE,
+                             .mpp_x = NAN,
+                             .mpp_y = NAN,
+                             .objective_power = NAN};
+    memset(i->background, 255, 3);
+    snprintf(i->vendor, sizeof i->vendor, "%s", vendor);
+    snprintf(i->no_jpeg, sizeof i->no_jpeg, "it has no tiles of its own");
+}
+
+static int picture_open(struct slide **out, const struct slide_file *file, int64_t level,
+                        int threads, struct slide_info *info, struct err *e)
+{
+    struct bands_picture b;
+    const char *vendor = "";
+    struct picture *v = calloc(1, sizeof *v);
+    if (!v)
+        return err_set(e, "out of memory");
+    v->slide.reader = &slide_picture;
+    v->file = file;
+    int r = open_any(v, &b, &vendor, e);
+    if (r > 0 && level > 0)
+        r = slide_reject_level(1, level, e);
+    if (r > 0 && !(v->bands = bands_open(&b, threads, e)))
+        r = -1;
+    if (r <= 0) {
+        const int code = errno;
+        picture_close(&v->slide);
+        errno = code;
+        return r;
+    }
+    describe(&b, vendor, info);
+    if (v->lacks_tag)
+        snprintf(info->problem, sizeof info->problem,
+                 "a tag of its directory lies outside the file");
+    *out = &v->slide;
+    return 1;
+}
+
+/* --- reading --- */
+
+static int picture_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
+                        uint8_t *out, enum store_status *status, struct err *e)
+{
+    (void)thread;
+    return bands_read(from_slide(s)->bands, col, row, channels, out, status, e);
+}
+
+static const char *picture_refusal(const struct slide *s)
+{
+    return bands_refusal(((const struct picture *)s)->bands);
+}
+
+static bool picture_is_missing(const struct slide *s, int64_t col, int64_t row)
+{
+    (void)s, (void)col, (void)row;
+    return false;
+}
+
+static int picture_properties(struct slide *s,
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    char text[8];
+    const int orientation = from_slide(s)->orientation;
+    snprintf(text, sizeof text, "%d", orientation);
+    return orientation ? put(ctx, SLIDE_ORIENTATION, text) : 0;
+}
+
+static int picture_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                             struct err *e)
+{
+    (void)s, (void)e;
+    *rgb = NULL;
+    *width = *height = 0;
+    return 0;
+}
+
+static int picture_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    const struct picture *v = from_slide(s);
+    if (!v->icc)
+        return 0;
+    if (!(*profile = malloc(v->icc_bytes)))
+        return err_set(e, "out of memory");
+    memcpy(*profile, v->icc, v->icc_bytes);
+    *bytes = v->icc_bytes;
+    return 1;
+}
+
+const struct slide_reader slide_picture = {
+    .name = "picture",
+    .open = picture_open,
+    .read = picture_read,
+    .is_missing = picture_is_missing,
+    .refusal = picture_refusal,
+    .properties = picture_properties,
+    .thumbnail = picture_thumbnail,
+    .icc = picture_icc,
+    .close = picture_close,
+};

@@ -1,0 +1,397 @@
+/* tiff_picture.c - see tiff_picture.h. */
+#include "convert/readers/tiff_picture.h"
+
+#include "common/base/read_at.h"
+#include "common/codec/jpeg_rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROWS_PER_STRIP = 278,
+    STRIP_OFFSETS = 273,
+    STRIP_BYTES = 279,
+    FILL_ORDER = 266,
+    PREDICTOR = 317,
+    PALETTE_TAG = 320,
+    EXTRA_SAMPLES = 338,
+    JPEG_TABLES = 347,
+    MOST_TABLES = 1 << 20,
+    MOST_SEGMENTS = 1 << 26,
+    MOST_COLS = 1 << 20,
+    PACKBITS = 32773,
+    WEBP = 50001,
+};
+enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, YCBCR = 6 };
+
+/* --- the directory --- */
+
+/* What is read of the directory, and from where. */
+struct reading {
+    struct tiff_file t;
+    struct tiff_directory d;
+    struct tiff_picture *p;
+};
+
+static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
+{
+    return tiff_file_value(&r->t, &r->d, tag, otherwise);
+}
+
+static int other(struct err *e, const char *what)
+{
+    err_set(e, "%s", what);
+    return ROWS_OTHER;
+}
+
+static int take_sizes(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *p = r->p;
+    const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
+    const uint64_t all = value(r, ROWS_PER_STRIP, UINT32_MAX);
+    p->in_strips = !tiff_directory_tag(&r->d, TIFF_FILE_TILE_WIDTH);
+    const uint64_t cols = p->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
+    const uint64_t rows = !p->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
+                          : all > height ? height
+                                         : all;
+    if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < 1 ||
+        rows < 1 || cols > INT32_MAX || rows > INT32_MAX) {
+        err_set(e, "its size is damaged; copy the file again");
+        return ROWS_DAMAGED;
+    }
+    if (cols > MOST_COLS)
+        return other(e, "its rows are longer than 1,048,576 px");
+    p->width = (int64_t)width;
+    p->height = (int64_t)height;
+    p->cols = (int64_t)cols;
+    p->rows = (int64_t)rows;
+    p->across = (p->width + p->cols - 1) / p->cols;
+    p->down = (p->height + p->rows - 1) / p->rows;
+    return 0;
+}
+
+static int take_palette(const struct reading *r, struct err *e)
+{
+    uint64_t v[3 * 256];
+    bool wide = false;
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, PALETTE_TAG);
+    if (!tag || tag->count != 3 * 256 || !tiff_file_values(&r->t, tag, 0, 3 * 256, v)) {
+        err_set(e, "its palette is damaged; copy the file again");
+        return ROWS_DAMAGED;
+    }
+    for (int k = 0; k < 3 * 256; k++)
+        wide |= v[k] > 255;
+    for (int k = 0; k < 3 * 256; k++)
+        r->p->palette[k % 256][k / 256] = (uint8_t)(wide ? v[k] >> 8 : v[k]);
+    return 0;
+}
+
+/* Samples that are colours, or 0 for a kind that is not decoded. */
+static int colours_of(const struct tiff_picture *p)
+{
+    switch (p->photometric) {
+    case WHITE_IS_ZERO:
+    case GRAY:
+    case PALETTE: return 1;
+    case RGB: return 3;
+    case YCBCR: return p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ? 3 : 0;
+    default: return 0;
+    }
+}
+
+static int name_samples(const struct reading *r, const char *what, struct err *e)
+{
+    char text[160];
+    tiff_file_name_tiles(&r->t, &r->d, text, sizeof text);
+    err_set(e, "its %s; %s", text, what);
+    return ROWS_OTHER;
+}
+
+static int take_samples(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *p = r->p;
+    const uint64_t samples = value(r, TIFF_FILE_SAMPLES, 1);
+    const uint64_t format = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
+    const uint64_t extra = value(r, EXTRA_SAMPLES, 0);
+    const bool whole = p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ||
+                       p->compression == TILE_J2K_RGB;
+    p->photometric = (int)(value(r, TIFF_FILE_PHOTOMETRIC, GRAY) & 0xffff);
+    p->predictor = (int)(value(r, PREDICTOR, 1) & 0xffff);
+    p->fill_order = value(r, FILL_ORDER, 1) == 2 ? 2 : 1;
+    if (value(r, TIFF_FILE_BITS, 1) != 8 || (format != 1 && format != 4))
+        return name_samples(r, "only 8-bit RGB and gray are converted", e);
+    if (!whole && !tiff_rows_know(p->compression))
+        return name_samples(r, "this compression is not decoded", e);
+    if (!whole && p->predictor != 1 && p->predictor != 2)
+        return name_samples(r, "predictor 3 is for floating-point numbers", e);
+    const int colours = colours_of(p);
+    if (colours == 0)
+        return name_samples(r, "only RGB, gray and palettes are converted", e);
+    if (samples < (uint64_t)colours || samples > (uint64_t)colours + 1 ||
+        (whole && samples != (uint64_t)colours))
+        return name_samples(r, "its number of samples is not that of its colours", e);
+    p->samples = (int)samples;
+    p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
+    p->has_alpha = samples > (uint64_t)colours && (extra == 1 || extra == 2);
+    p->is_multiplied = extra == 1;
+    p->channels = colours == 3 || p->photometric == PALETTE ? 3 : 1;
+    return p->photometric == PALETTE ? take_palette(r, e) : 0;
+}
+
+static int take_tables(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *p = r->p;
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, JPEG_TABLES);
+    const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
+    if (p->compression != TILE_JPEG || n == 0)
+        return 0;
+    errno = 0;
+    if (n > MOST_TABLES || tag->at > r->t.bytes || n > r->t.bytes - tag->at) {
+        err_set(e, "its JPEG tables are not in the file; copy the file again");
+        return ROWS_DAMAGED;
+    }
+    if (!(p->tables = malloc((size_t)n)))
+        return err_set(e, "out of memory");
+    p->tables_bytes = (size_t)n;
+    return read_at(r->t.fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
+}
+
+/* Values of a table of n segments; NULL: there is none. Files that state no counts of bytes are
+ * read up to the next segment, or to the end. */
+static uint64_t *table(const struct reading *r, uint16_t number, uint16_t otherwise, int64_t n)
+{
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, number);
+    tag = tag ? tag : tiff_directory_tag(&r->d, otherwise);
+    if (!tag || tag->count < (uint64_t)n || (uint64_t)n > r->t.bytes)
+        return NULL;
+    uint64_t *v = malloc((size_t)n * sizeof *v);
+    if (v && tiff_file_values(&r->t, tag, 0, (size_t)n, v))
+        return v;
+    free(v);
+    return NULL;
+}
+
+static int take_places(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *p = r->p;
+    const bool strips = p->in_strips;
+    if (p->across > MOST_SEGMENTS / p->down)
+        return other(e, "it has too many strips");
+    const int64_t n = p->across * p->down * p->planes;
+    errno = 0;
+    uint64_t *at = table(r, strips ? STRIP_OFFSETS : TIFF_FILE_TILE_OFFSETS, STRIP_OFFSETS, n);
+    uint64_t *bytes = table(r, strips ? STRIP_BYTES : TIFF_FILE_TILE_BYTES, STRIP_BYTES, n);
+    const bool stated =
+        tiff_directory_tag(&r->d, STRIP_BYTES) || tiff_directory_tag(&r->d, TIFF_FILE_TILE_BYTES);
+    p->places = at && (bytes || !stated) ? malloc((size_t)n * sizeof *p->places) : NULL;
+    for (int64_t k = 0; p->places && k < n; k++) {
+        const uint64_t end = k + 1 < n && at[k + 1] > at[k] ? at[k + 1] : r->t.bytes;
+        p->places[k] = (struct tile_place){at[k], bytes ? bytes[k] : end > at[k] ? end - at[k] : 0};
+    }
+    free(at);
+    free(bytes);
+    if (p->places)
+        return 0;
+    if (slide_may_pass(errno))
+        return err_sys(e, "cannot read its directories");
+    err_set(e, "damaged: its tables do not have %" PRId64 " entries; copy the slide again", n);
+    return ROWS_DAMAGED;
+}
+
+/* Of the numbers for JPEG 2000, all are alike here: the photometric tag states the colours. */
+static int compression_of(const struct reading *r)
+{
+    const uint64_t c = value(r, TIFF_FILE_COMPRESSION, 1);
+    if (c < 33003 || (c > 33005 && c != 34712) || c > UINT16_MAX)
+        return c > UINT16_MAX ? 0 : (int)c;
+    return value(r, TIFF_FILE_PHOTOMETRIC, 0) == YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
+}
+
+static int read_directory(struct reading *r, struct err *e)
+{
+    r->p->compression = compression_of(r);
+    int bad = take_sizes(r, e);
+    bad = bad ? bad : take_samples(r, e);
+    bad = bad ? bad : take_tables(r, e);
+    return bad ? bad : take_places(r, e);
+}
+
+int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uint64_t at,
+                      struct err *e)
+{
+    struct reading r = {.p = p};
+    *p = (struct tiff_picture){.file = file};
+    errno = 0;
+    if (!tiff_file_open(&r.t, file) || !tiff_file_directory(&r.t, at, &r.d)) {
+        if (slide_may_pass(errno))
+            return err_sys(e, "cannot read its directories");
+        err_set(e, "its directory cannot be read; copy the slide again");
+        return ROWS_DAMAGED;
+    }
+    const int bad = read_directory(&r, e);
+    const int code = errno;
+    tiff_directory_free(&r.d);
+    errno = code;
+    return bad;
+}
+
+void tiff_picture_free(struct tiff_picture *p)
+{
+    free(p->places);
+    free(p->tables);
+    *p = (struct tiff_picture){0};
+}
+
+/* --- rows of samples to RGB or gray --- */
+
+struct picture_rows {
+    struct rows rows;
+    const struct tiff_picture *picture;
+    struct rows *planes[TIFF_MOST_SAMPLES];
+    uint8_t *line;  /* [cols][samples] */
+    uint8_t *plane; /* [cols] */
+};
+
+static void close_picture(struct rows *rows)
+{
+    struct picture_rows *r = (struct picture_rows *)rows;
+    for (int k = 0; k < TIFF_MOST_SAMPLES; k++)
+        rows_close(r->planes[k]);
+    free(r->line);
+    free(r->plane);
+    free(r);
+}
+
+/* A row of samples over white: v is multiplied by alpha already, or not. */
+static uint8_t over_white(const struct tiff_picture *p, uint8_t v, uint8_t alpha)
+{
+    const int rest = 255 - alpha;
+    if (p->is_multiplied)
+        return (uint8_t)(v + rest < 255 ? v + rest : 255);
+    return (uint8_t)((v * alpha + 255 * rest + 127) / 255);
+}
+
+static void convert_row(const struct tiff_picture *p, const uint8_t *line, uint8_t *out)
+{
+    const int colours = p->photometric == PALETTE ? 1 : p->channels;
+    for (int64_t x = 0; x < p->cols; x++, line += p->samples, out += p->channels) {
+        uint8_t v[3] = {line[0], line[colours == 3 ? 1 : 0], line[colours == 3 ? 2 : 0]};
+        if (p->photometric == PALETTE)
+            memcpy(v, p->palette[line[0]], 3);
+        if (p->photometric == WHITE_IS_ZERO)
+            v[0] = (uint8_t)(255 - v[0]);
+        for (int k = 0; k < p->channels; k++)
+            out[k] = p->has_alpha ? over_white(p, v[k], line[colours]) : v[k];
+    }
+}
+
+static bool is_plain(const struct tiff_picture *p)
+{
+    return p->samples == p->channels && p->photometric != WHITE_IS_ZERO;
+}
+
+static int next_row(struct rows *rows, uint8_t *out, struct err *e)
+{
+    const struct picture_rows *r = (struct picture_rows *)rows;
+    const struct tiff_picture *p = r->picture;
+    uint8_t *to = is_plain(p) ? out : r->line;
+    if (p->planes == 1) {
+        const int bad = r->planes[0]->kind->next(r->planes[0], to, e);
+        if (bad)
+            return bad;
+    }
+    for (int k = 0; p->planes > 1 && k < p->planes; k++) {
+        const int bad = r->planes[k]->kind->next(r->planes[k], r->plane, e);
+        if (bad)
+            return bad;
+        for (int64_t x = 0; x < p->cols; x++)
+            to[x * p->samples + k] = r->plane[x];
+    }
+    if (to != out)
+        convert_row(p, to, out);
+    return 0;
+}
+
+static int begin_planes(struct picture_rows *r, int64_t col, int64_t row, struct err *e)
+{
+    const struct tiff_picture *p = r->picture;
+    const int64_t left = p->height - row * p->rows;
+    const int64_t rows = p->in_strips && left < p->rows ? left : p->rows;
+    for (int k = 0; k < p->planes; k++) {
+        const int bad = tiff_rows_open(&r->planes[k], p,
+                                       &p->places[(k * p->down + row) * p->across + col], rows, e);
+        if (bad)
+            return bad;
+    }
+    return 0;
+}
+
+/* Bytes of a segment, with all its planes. */
+static uint64_t segment_bytes(const struct tiff_picture *p, int64_t col, int64_t row)
+{
+    uint64_t n = 0;
+    for (int k = 0; k < p->planes; k++)
+        n |= p->places[(k * p->down + row) * p->across + col].bytes;
+    return n;
+}
+
+static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows **out,
+                         struct err *e)
+{
+    static const struct rows_kind kind = {next_row, close_picture};
+    const struct tiff_picture *p = ctx;
+    *out = NULL;
+    if (segment_bytes(p, col, row) == 0)
+        return 0;
+    struct picture_rows *r = calloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, "out of memory");
+    r->rows.kind = &kind;
+    r->picture = p;
+    r->line = malloc((size_t)(p->cols * p->samples));
+    r->plane = malloc((size_t)p->cols);
+    const int bad =
+        r->line && r->plane ? begin_planes(r, col, row, e) : err_set(e, "out of memory");
+    if (bad) {
+        const int code = errno;
+        close_picture(&r->rows);
+        errno = code;
+        return bad;
+    }
+    *out = &r->rows;
+    return 0;
+}
+
+/* Memory that one segment needs: its bytes where libtiff holds them, or its pixels where they
+ * cannot be decoded in bands. */
+static uint64_t whole_bytes(const struct tiff_picture *p)
+{
+    const uint64_t pixels = (uint64_t)p->cols * (uint64_t)p->rows * (uint64_t)p->samples;
+    uint64_t most = 0;
+    for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
+        if (p->places[k].bytes > most && p->places[k].bytes <= slide_file_bytes(p->file))
+            most = p->places[k].bytes;
+    if (p->compression == TILE_J2K_RGB || p->compression == TILE_J2K_YCBCR)
+        return most + 5 * pixels; /* OpenJPEG's samples have 32 bits */
+    if (p->compression == WEBP)
+        return most + pixels;
+    const bool streamed =
+        p->compression == TILE_NONE || p->compression == TILE_JPEG || p->compression == PACKBITS;
+    return streamed ? 0 : most;
+}
+
+struct bands_picture tiff_picture_bands(const struct tiff_picture *p)
+{
+    return (struct bands_picture){.width = p->width,
+                                  .height = p->height,
+                                  .cols = p->cols,
+                                  .rows = p->rows,
+                                  .channels = p->channels,
+                                  .background = {255, 255, 255},
+                                  .whole_bytes = whole_bytes(p),
+                                  .begin = begin_segment,
+                                  .ctx = p};
+}

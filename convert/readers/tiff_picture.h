@@ -1,0 +1,55 @@
+/*
+ * tiff_picture.h - a picture of a TIFF file as segments: strips, or tiles of any size.
+ *
+ * The segments are decoded row by row (rows.h) to RGB or gray, in the stored order: the tag
+ * Orientation is recorded, not obeyed. Samples are bytes: gray, RGB, a palette, JPEG's YCbCr, with
+ * alpha or without, together or in planes. The file is not trusted.
+ */
+#ifndef WSI_TIFF_PICTURE_H
+#define WSI_TIFF_PICTURE_H
+
+#include "convert/readers/bands.h"
+#include "convert/readers/rows.h"
+#include "convert/readers/tiff_file.h"
+#include "convert/readers/tile_file.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIFF_MOST_SAMPLES = 4 };
+
+struct tiff_picture {
+    const struct slide_file *file;
+    int64_t width, height; /* px */
+    int64_t cols, rows;    /* of a segment, px */
+    int64_t across, down;  /* segments */
+    bool in_strips;        /* the last strip ends with the picture */
+    int compression, photometric, predictor, fill_order;
+    int samples;               /* of a pixel */
+    int planes;                /* 1, or one per sample */
+    int channels;              /* of the decoded rows: 3 = RGB or 1 = gray */
+    bool has_alpha;            /* the last sample is alpha */
+    bool is_multiplied;        /* the others are multiplied by it */
+    uint8_t palette[256][3];   /* R, G, B */
+    struct tile_place *places; /* [planes][down][across] */
+    uint8_t *tables;           /* JPEGTables, NULL without */
+    size_t tables_bytes;
+};
+
+/* Reads the directory at an offset. 0; ROWS_OTHER: a kind that is not decoded, and e says which;
+ * ROWS_DAMAGED; -1. tiff_picture_free *p in any case. */
+int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uint64_t at,
+                      struct err *e);
+void tiff_picture_free(struct tiff_picture *p);
+/* The picture for bands_open(); *p must outlive the bands. */
+struct bands_picture tiff_picture_bands(const struct tiff_picture *p);
+
+/* Can libtiff decode this compression here? */
+bool tiff_rows_know(int compression);
+/* Begins with a segment of a plane, as samples: [cols][samples] u8, or of a plane [cols]; for JPEG
+ * [cols][3 or 1]. 0, ROWS_DAMAGED or -1. */
+int tiff_rows_open(struct rows **r, const struct tiff_picture *p, const struct tile_place *place,
+                   int64_t rows, struct err *e);
+
+#endif

@@ -1,0 +1,321 @@
+"""Large tiles, turned TIFF, and plain pictures as slides: TIFF in strips, PNG and JPEG; slides of which nothing arrives."""
+import io
+import random
+import struct
+import zlib
+
+import h5py
+import numpy as np
+
+from lib import *
+from tiffpatch import *
+
+NONE, LZW, JPEG, DEFLATE, PACKBITS = 1, 5, 7, 8, 32773
+ORIENTATION, STRIP_OFFSETS, ROWS_PER_STRIP, STRIP_BYTES, PREDICTOR, PALETTE, EXTRA = 274, 273, 278, 279, 317, 320, 338
+
+
+def picture(height=700, width=900):
+    y, x = np.mgrid[:height, :width]
+    p = np.stack([(x // 3 + y // 5) % 256, x * y // 700 % 256, 255 - y // 2 % 256], 2).astype(np.uint8)
+    p[::7] += np.uint8(9)
+    return p
+
+
+def packed(data, compression):
+    if compression == DEFLATE:
+        return zlib.compress(data)
+    if compression == PACKBITS:
+        return b"".join(bytes([len(data[k:k + 128]) - 1]) + data[k:k + 128] for k in range(0, len(data), 128))
+    return data
+
+
+def write(name, p, tile=None, rows=None, compression=NONE, photometric=None, planes=1, more=(), pages=()):
+    """A classic TIFF of p, uint8 [height][width][samples], in tiles or strips; `pages` are smaller ones that come first."""
+    path = os.path.join(tmp(), name)
+    data, links = bytearray(struct.pack("<2sHI", b"II", 42, 0)), [4]
+    for q in list(pages) + [p]:
+        height, width, samples = q.shape
+        across, down = tile if tile and q is p else (width, rows or height)
+        parts = []
+        for plane in range(samples) if planes == 2 else (slice(None),):
+            for y in range(0, height, down):
+                for x in range(0, width, across):
+                    part = q[y:y + down, x:x + across, plane]
+                    if tile and q is p:
+                        whole = np.zeros((down, across) + part.shape[2:], np.uint8)
+                        whole[:part.shape[0], :part.shape[1]] = part
+                        part = whole
+                    parts.append(packed(part.tobytes(), compression))
+        offsets = []
+        for part in parts:
+            offsets.append(len(data))
+            data += part
+        tags = {WIDTH: (4, [width]), LENGTH: (4, [height]), BITS: (3, samples * [8]), 259: (3, [compression]),
+                262: (3, [photometric if photometric is not None else 2 if samples > 2 else 1]), 277: (3, [samples]), 284: (3, [planes])}
+        if tile and q is p:
+            tags.update({322: (4, [across]), 323: (4, [down]), TILE_OFFSETS: (4, offsets), TILE_BYTES: (4, [len(x) for x in parts])})
+        else:
+            tags.update({ROWS_PER_STRIP: (4, [down]), STRIP_OFFSETS: (4, offsets), STRIP_BYTES: (4, [len(x) for x in parts])})
+        tags.update(more)
+        heads = b""
+        for tag in sorted(tags):
+            kind, values = tags[tag]
+            v = struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
+            heads += struct.pack("<HHI", tag, kind, len(values)) + (v.ljust(4, b"\0") if len(v) <= 4 else struct.pack("<I", len(data)))
+            data += v if len(v) > 4 else b""
+        struct.pack_into("<I", data, links[-1], len(data))
+        data += struct.pack("<H", len(tags)) + heads
+        links.append(len(data))
+        data += bytes(4)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def convert(slide, *options, status=0):
+    out = os.path.join(tmp(), "out.h5")
+    p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status)
+    return out, p, (json_lines(p.out) or [{}])[-1]
+
+
+def pixels(path):
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
+
+
+def check_pixels(slide, want, reader, what):
+    out, p, j = convert(slide, "--codec", "none")
+    got = pixels(out)
+    expect(j["reader"] == reader and j["mpp_x"] is None, "%s: %s", what, j)
+    expect(got.shape == want.shape and np.array_equal(got, want), "%s: other pixels", what)
+    expect((j["tiles_missing"], j["tiles_damaged"]) == (0, 0), "%s: %s", what, j)
+    gray, _, _ = convert(slide, "--gray", "--codec", "deflate")
+    luma = (want @ np.array([299, 587, 114]) + 500) // 1000 if want.shape[2] == 3 else want[:, :, 0]
+    expect(np.array_equal(pixels(gray)[:, :, 0], luma), "%s: gray", what)
+    return out
+
+
+# --- tiles of any size, in the stored order ---
+
+def test_large_tiles():
+    """Also larger than the picture, which was stored white, and several in a row."""
+    p, wide = picture(), picture(600, 4500)
+    for q, tile in ((p, (4112, 4112)), (p, (4112, 16)), (p, (16, 4112)), (wide, (4112, 304))):
+        for compression in (NONE, DEFLATE, PACKBITS) if q is wide else (DEFLATE,):
+            check_pixels(write("a.tif", q, tile, compression=compression), q, "tiff", "%s %d" % (tile, compression))
+    check_pixels(write("a.tif", p[:, :, :1], (4112, 4112), compression=DEFLATE), p[:, :, :1], "tiff", "gray")
+    check_pixels(write("a.tif", p, (4112, 4112), compression=DEFLATE, planes=2), p, "tiff", "planes")
+    for options in ((), ("--compression", "lzw"), ("--compression", "zstd"), ("--photometric", "ycbcr"), ("--compression", "33005")):
+        same = ("--container", "generic", "--size", "900x700", "--levels", "2", "--quality", "100", *options)
+        large = pixels(convert(made(*same, "--tile", "4112"), "--codec", "none")[0])
+        small = pixels(convert(made(*same, "--tile", "1024"), "--codec", "none")[0])
+        expect(np.array_equal(large, small), "%s: the pixels depend on the size of the tile", options)
+
+
+def test_large_tiles_that_are_damaged_or_missing():
+    p = picture(600, 9000)
+    for change, status, counts in (
+            (lambda t: t.set(TILE_BYTES, 0, 0), 0, (51, 0)),  # 17 columns of tiles of 256 px, the last of which has pixels of the next tile
+            (lambda t: t.data.__setitem__(t.tile(0)[0] + 5000, t.data[t.tile(0)[0] + 5000] ^ 1), 4, (0, 51))):
+        slide = write("a.tif", p, (4352, 4352), compression=DEFLATE)
+        t = Tiff(slide)
+        change(t)
+        out, _, j = convert(t.save(slide), "--codec", "none", status=status)
+        expect((j["tiles_missing"], j["tiles_damaged"]) == counts, "%s", j)
+        want = p.copy()
+        want[:, :4352] = 255
+        expect(np.array_equal(pixels(out), want), "pixels")
+
+
+def test_turned_files_are_in_the_stored_order():
+    """OpenSlide mirrors each tile on its own."""
+    p = picture()
+    for orientation in range(2, 9):
+        for tile in ((256, 256), (4112, 4112), None) if orientation == 6 else ((256, 256),):
+            slide = write("a.tif", p, tile, compression=DEFLATE, more={ORIENTATION: (3, [orientation])}.items())
+            out = check_pixels(slide, p, "tiff" if tile else "picture", "%d %s" % (orientation, tile))
+            with h5py.File(out, "r") as f:
+                value = f["properties"].attrs["tiff.Orientation"]
+                expect(value in (str(orientation), str(orientation).encode()), "%s", value)
+    palette = [(k * step % 256) << 8 for step in (1, 3, 7) for k in range(256)]
+    indices = p[:, :, :1]
+    want = np.concatenate([np.uint8(indices.astype(int) * step % 256) for step in (1, 3, 7)], 2)
+    more = {ORIENTATION: (3, [2]), PALETTE: (3, palette)}
+    check_pixels(write("a.tif", indices, (256, 256), photometric=3, more=more.items()), want, "tiff", "palette")
+
+
+# --- plain pictures ---
+
+def test_strips():
+    p = picture()
+    gray = p[:, :, 1:2]
+    for rows in (1, 7, 256, 2000):
+        for compression in (NONE, DEFLATE, PACKBITS) if rows == 7 else (DEFLATE,):
+            check_pixels(write("a.tif", p, rows=rows, compression=compression), p, "picture", "%d %d" % (rows, compression))
+    alpha = np.concatenate([p, np.full_like(gray, 255)], 2)
+    cases = [
+        (write("gray.tif", gray, rows=50), gray), (write("white.tif", 255 - gray, photometric=0), gray),
+        (write("planes.tif", p, rows=50, planes=2, compression=DEFLATE), p),
+        (write("alpha.tif", alpha, more={EXTRA: (3, [2])}.items()), p), (write("extra.tif", alpha), p),
+        (write("clear.tif", np.concatenate([p, 0 * gray], 2), more={EXTRA: (3, [2])}.items()), 0 * p + 255),
+        (write("preview.tif", p, pages=[p[::8, ::8]]), p),
+    ]
+    for slide, want in cases:
+        check_pixels(slide, want, "picture", os.path.basename(slide))
+
+
+def with_pillow():
+    try:
+        from PIL import Image
+    except ImportError:
+        raise Skip("Pillow is missing")
+    return Image
+
+
+def test_pictures_of_other_programs():
+    Image = with_pillow()
+    p, path = picture(), os.path.join(tmp(), "a")
+    images = [(Image.fromarray(p), "RGB"), (Image.fromarray(p[:, :, 0]), "L"), (Image.fromarray(p).quantize(99), "RGB")]
+    for image, mode in images:
+        for name, options in [(".png", {})] + [(".tif", {"compression": c}) for c in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg")] + \
+                [(".jpg", {"progressive": g, "subsampling": s, "quality": 90}) for g in (False, True) for s in (0, 1, 2)]:
+            if image.mode == "P" and (name == ".jpg" or options.get("compression") == "jpeg"):
+                continue
+            image.save(path + name, **options)
+            want = np.asarray(Image.open(path + name).convert(mode))
+            check_pixels(path + name, want if want.ndim == 3 else want[:, :, None], "picture", "%s %s %s" % (name, mode, options))
+    Image.fromarray(p).save(path + ".jpg", dpi=(101600, 101600))  # for print, whatever it says
+    expect(convert(path + ".jpg")[2]["mpp_x"] is None, "um per px of a JPEG")
+
+
+def test_pictures_in_folders():
+    """Beside slides, PNG and JPEG are thumbnails: they are read only by name."""
+    Image = with_pillow()
+    folder, p = tmp("folder"), picture(300, 300)
+    shutil.copy(write("a.tif", p), os.path.join(folder, "strips.tif"))
+    for name in ("a.png", "b.jpg"):
+        Image.fromarray(p).save(os.path.join(folder, name))
+    out = tmp("out")
+    run(WSI2H5, "-o", out, folder)
+    expect(sorted(os.listdir(out)) == ["strips.h5"], "%s", os.listdir(out))
+    run(WSI2H5, "-o", out, os.path.join(folder, "a.png"), os.path.join(folder, "b.jpg"))
+    expect(sorted(os.listdir(out)) == ["a.h5", "b.h5", "strips.h5"], "%s", os.listdir(out))
+
+
+def test_damaged_pictures():
+    """The rows before the damage are whole."""
+    Image = with_pillow()
+    p, path = picture(1024, 256), os.path.join(tmp(), "a")
+    t = Tiff(write("a.tif", p, rows=64, compression=DEFLATE))
+    at = t.u32(t.place(STRIP_OFFSETS, 6)) + 300
+    t.data[at:at + 9] = bytes(9)
+    Image.fromarray(p).save(path + ".png")
+    Image.fromarray(p).save(path + ".jpg", quality=95)
+    for name, cut in ((".png", 0.6), (".jpg", 0.6)):
+        with open(path + name, "rb") as f:
+            data = f.read()
+        with open(path + name, "wb") as f:
+            f.write(data[:int(cut * len(data))])
+    flipped = os.path.join(tmp(), "flipped.png")
+    Image.fromarray(p).save(flipped)
+    with open(flipped, "r+b") as f:
+        size = f.seek(0, 2)
+        f.seek(size - 200)
+        byte = f.read(1)
+        f.seek(size - 200)
+        f.write(bytes([byte[0] ^ 4]))
+    for slide, damaged in ((t.save(path + ".tif"), [1]), (path + ".png", [1, 2, 3]), (path + ".jpg", [2, 3]), (flipped, None)):
+        out, _, j = convert(slide, "--codec", "none", status=4 if damaged else None)
+        if damaged is None:
+            expect(j.get("tiles_damaged", 1) > 0, "%s: %s", slide, j)
+            continue
+        with h5py.File(out, "r") as f:
+            status = [int(x) for g in f["groups"].values() for x in np.ravel(g["tile_status"][()])]
+        got = [k for k, s in enumerate(status) if s == 2]
+        expect(got == damaged, "%s: %s", slide, status)
+
+
+OTHER = [  # what is not read, and its words
+    (dict(photometric=5, compression=DEFLATE), 4, "only RGB, gray and palettes"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
+    (dict(more={BITS: (3, [16, 16, 16])}.items()), 3, "16 bits"), (dict(compression=6), 3, "old-style JPEG"), (dict(compression=4), 3, "compression 4"),
+]
+
+
+def test_what_is_not_read_is_named():
+    p = picture()
+    p = np.concatenate([p, p[:, :, :1]], 2)
+    for options, samples, words in OTHER:
+        for tile in (None, (4112, 4112)):
+            slide = write("a.tif", p[:, :, :samples], tile, **options)
+            _, q, j = convert(slide, status=1)
+            says(q.err, words, "a.tif")
+            expect("copy" not in q.err, "%s", q.err)
+    for pages, words in (([p[:, :, :3]], "2 pictures"),):
+        says(convert(write("a.tif", p[:, :, :3], pages=pages), status=1)[1].err, words)
+    label = write("a.tif", p[:, :, :3], more={254: (4, [1])}.items())
+    says(convert(label, status=1)[1].err, "not a slide")
+    huge = Tiff(write("a.tif", p[:, :, :3]))
+    for width in (0x7fffffff, 900000):
+        huge.set(WIDTH, width)
+        expect("a.tif" in convert(huge.save(os.path.join(tmp(), "a.tif")), status=1)[1].err, "%d", width)
+
+
+# --- nothing arrives ---
+
+def test_nothing_arrives():
+    """All tiles are left out, or the decoder refuses each of them: no store is made."""
+    same = ("--container", "generic", "--size", "500x300", "--tile", "256")
+    for options, change, words in (
+            ((), lambda t, k: t.set(TILE_BYTES, 0, k), "nothing of it was scanned"),
+            ((), lambda t, k: t.replace_tile(k, t.tile(k)[1][:60]), "unsupported"),
+            (("--compression", "deflate"), lambda t, k: t.replace_tile(k, bytes(500)), "unsupported")):
+        t = Tiff(made(*same, *options))
+        for k in range(4):
+            change(t, k)
+        for codec in ("keep", "none"):
+            out, p, j = convert(t.save(os.path.join(tmp(), "a.tif")), "--codec", codec, status=1)
+            says(p.err, words)
+            expect(not os.path.exists(out) and "copy the slide again" not in p.err, "%s", p.err)
+
+
+# --- hostile files ---
+
+def check_mutations(n, seed):
+    r, p = random.Random(seed), picture(300, 400)
+    files = [write("strips.tif", p, rows=32, compression=DEFLATE), write("large.tif", p, (4112, 320), compression=DEFLATE),
+             write("plain.tif", p, rows=300), write("planes.tif", p, rows=60, planes=2, compression=PACKBITS)]
+    try:
+        Image = with_pillow()
+        for name, options in (("a.png", {}), ("a.jpg", {}), ("b.jpg", {"progressive": True}), ("jpeg.tif", {"compression": "jpeg"})):
+            files.append(os.path.join(tmp(), name))
+            Image.fromarray(p).save(files[-1], **options)
+    except Skip:
+        pass
+    for k in range(n):
+        with open(files[k % len(files)], "rb") as f:
+            data = bytearray(f.read())
+        for _ in range(r.randrange(1, 5)):
+            at = r.choice((r.randrange(len(data)), len(data) - 1 - r.randrange(min(260, len(data))), r.randrange(64)))
+            data[at] = r.choice((0, 1, 127, 255, data[at] ^ 1 << r.randrange(8)))
+        if r.random() < 0.1:
+            del data[r.randrange(len(data)):]
+        path = os.path.join(tmp(), "mutated" + os.path.splitext(files[k % len(files)])[1])
+        with open(path, "wb") as f:
+            f.write(data)
+        out, q, _ = convert(path, "-j", "2", "--codec", "none", status=None)
+        expect(q.returncode in (0, 1, 4) and "crashed" not in q.err, "seed %d, file %d: status %d: %s", seed, k, q.returncode, q.err[-300:])
+        if os.path.exists(out):
+            os.remove(out)
+
+
+@later("ci")
+def test_mutated_pictures():
+    check_mutations(60, 1)
+
+
+@later("all")
+def test_many_mutated_pictures():
+    check_mutations(1000, 2)
+
+
+main(globals())
