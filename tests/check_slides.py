@@ -127,8 +127,8 @@ def test_jpeg_2000_header_is_checked_before_memory_is_allocated():
         t = Tiff(slide)
         for k in range(12):
             t.replace_tile(k, stream[:4] + header + stream[51:])
-        _, p, j = convert(t.save(os.path.join(tmp(), "x.svs")), "-j", "2", status=4)
-        expect(j["tiles_damaged"] == 12, "%s", j)
+        _, p, j = convert(t.save(os.path.join(tmp(), "x.svs")), "-j", "2", status=1)
+        says(j["message"], "none of its tiles can be decoded")
         peak = re.search(r"peak memory ([0-9.]+) (\w+)", p.err).groups()
         expect(peak[1] == "MiB" and float(peak[0]) < (2000 if SAN else 200), "%s MiB", peak)
 
