@@ -213,9 +213,8 @@ def test_the_same_slide_twice_in_a_merge():
 def test_slides_without_a_quickhash_are_never_the_same():
     def forget(path):
         with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-            for name in ("quickhash", "text_crc32"):
-                del f.attrs[name]
             f.attrs["quickhash"] = np.bytes_("")
+            reseal(f)
         return path
     a, b = (forget(path) for path in stores(2))
     run(H5SPEC, "run", "-q", "-o", os.path.join(tmp(), "r.h5"), a, b)

@@ -381,7 +381,7 @@ def test_stores_are_opened_at_the_same_time():
         for threads, devices in ((8, 4), (4, 1)):
             p = stub(stores, *options, "-j", threads, devices=devices, status=1)
             says(p.err, bad, "12 done, 1 failed")
-            same = {*OF_THE_RUN, "device", "text_crc32"}
+            same = {*OF_THE_RUN, "device", "attribute_crc32"}
             equal(content(p.result, same), content(want.result, same), "%s, %d threads, %d devices" % (options, threads, devices))
 
 

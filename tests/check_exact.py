@@ -105,7 +105,7 @@ def test_little_memory():
     out = os.path.join(tmp(), "x.h5")
     direct = run(H5SPEC, "--io", "direct", "--json", "-o", out, s, status=None)
     if direct.returncode == 0:
-        without = (*OF_THE_RUN, "text_crc32")  # of texts, of which "io" is one
+        without = (*OF_THE_RUN, "attribute_crc32")  # of texts, of which "io" is one
         equal(content(out, without), content(spectrum(s), without), "--io direct")
         expect(json.loads(direct.out)["io"] == "direct", direct.out)
     else:  # a file system in memory

@@ -132,7 +132,7 @@ def test_columns_are_what_slides_have():
                     expect((t["table/profile_sums"][k] == s["profile_sums"][()]).all(), "profile of %s", name)
             # everything of a slide has a column, but parameters, what follows from others, and what all slides in tables have alike
             beside = {"window", "stride", "sigma", "radius", "taper", "offset", "tissue_only", "min_tissue", "skip_damaged", "features", "samples",
-                      "bins", "group_first", "group_last", "groups_missing", "text_crc32"}
+                      "bins", "group_first", "group_last", "groups_missing", "attribute_crc32"}
             missing = set(f["slides/one"].attrs) - set(t["table"]) - beside
             expect(not missing, "no column for %s", missing)
             expect((t["histogram"][()] == f["histogram"][()]).all() and t.attrs["mean_db"] == f.attrs["mean_db"], "totals")

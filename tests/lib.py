@@ -384,13 +384,15 @@ def equal(a, b, what):
         expect(a.get(key) == b.get(key), "%s: %s differs", what, key)
 
 
-def texts_crc32(obj):
-    """text_crc32 of an object: over name, NUL, value, NUL of its texts, in the order of the names."""
-    texts = []
+def attribute_crcs(obj):
+    """By name, what attribute_crc32 has of an attribute: the CRC-32 of its name and of its value."""
+    import numpy as np
+    crcs = {}
     for name, value in obj.attrs.items():
-        if isinstance(value, (str, bytes)):
-            texts.append((name.encode(), value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")))
-    return zlib.crc32(b"".join(n + b"\0" + v + b"\0" for n, v in sorted(texts)))
+        data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape") if isinstance(value, str) \
+            else np.asarray(value).tobytes()
+        crcs[name] = zlib.crc32(name.encode()), zlib.crc32(data)
+    return crcs
 
 
 def reseal(f, places=True):
@@ -399,10 +401,11 @@ def reseal(f, places=True):
     import numpy as np
 
     def visit(_, obj):
-        if "text_crc32" in obj.attrs:
-            obj.attrs.modify("text_crc32", np.int64(texts_crc32(obj)))
         if isinstance(obj, h5py.Dataset) and "crc32" in obj.attrs:
             obj.attrs.modify("crc32", np.int64(zlib.crc32(obj[()].tobytes())))
+        if "attribute_crc32" in obj.attrs:
+            sealed = set(obj.attrs["attribute_crc32"][:, 0].tolist())
+            obj.attrs["attribute_crc32"] = np.array([c for c in attribute_crcs(obj).values() if c[0] in sealed], np.uint32)
     for g in f.get("groups", {}).values() if places else ():
         put_places(g)
     visit("/", f)
@@ -412,7 +415,9 @@ def reseal(f, places=True):
 def put_places(g):
     """Makes tile_offset and tile_bytes of a group of a store say what HDF5's index of the chunks says."""
     import numpy as np
-    if not {"pixels", "tile_offset", "tile_bytes"} <= set(g) or g["pixels"].is_virtual:
+    import h5py
+    ours = all(isinstance(g.get(name, getlink=True), h5py.HardLink) for name in ("pixels", "tile_offset", "tile_bytes") if name in g)
+    if not {"pixels", "tile_offset", "tile_bytes"} <= set(g) or not ours or g["pixels"].is_virtual:
         return
     px, at, n = g["pixels"], *(np.zeros_like(g[name][()]) for name in ("tile_offset", "tile_bytes"))
     for k in range(px.id.get_num_chunks()):

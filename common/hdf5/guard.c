@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     MOST_MESSAGES = 1 << 20, /* bytes of one block of messages */
@@ -33,9 +32,11 @@ enum message {
     MSG_GROUP_INFO = 0x0a,
     MSG_FILTERS = 0x0b,
     MSG_ATTRIBUTE = 0x0c,
+    MSG_COMMENT = 0x0d,
     MSG_CONTINUATION = 0x10,
     MSG_TIME = 0x12,
     MSG_ATTRIBUTE_INFO = 0x15,
+    MSG_REFERENCES = 0x16,
 };
 
 /* Link info and attribute info: version, flags, [largest number], heap, index of names. */
@@ -67,32 +68,6 @@ static bool is_repeated(struct guard *g, enum message type)
     return again;
 }
 
-/* Notes crc32 among the attributes of a table, which guard_attribute() has checked: version, flags,
- * three sizes of 2, character set, name, type, space, value. A value that no checksum has becomes
- * INT64_MAX. */
-static void note_attribute(const struct guard *g, struct guard_bytes b, struct guard_bytes name)
-{
-    const uint64_t type = guard_number(b.at + 4, 2), space = guard_number(b.at + 6, 2);
-    uint64_t value = 0;
-    if (name.left != 5 || memcmp(name.at, "crc32", 5))
-        return;
-    guard_skip(&b, 9 + name.left + 1);
-    const int bytes = guard_integer(b.at);
-    const bool good = bytes > 0 && guard_skip(&b, (size_t)(type + space)) &&
-                      guard_take(&b, (size_t)bytes, &value) && value <= UINT32_MAX;
-    g->table->crc32 = good ? (int64_t)value : INT64_MAX;
-}
-
-static int check_attribute(struct guard *g, struct guard_bytes b)
-{
-    struct guard_bytes name;
-    if (guard_attribute(g, b, &name))
-        return -1;
-    if (g->table)
-        note_attribute(g, b, name);
-    return 0;
-}
-
 static int check_type(const struct guard *g, struct guard_bytes b)
 {
     if (guard_type(g, b))
@@ -105,14 +80,14 @@ static int check_type(const struct guard *g, struct guard_bytes b)
 static int check_message(struct guard *g, enum message type, struct guard_bytes b,
                          struct guard_bytes *layout)
 {
-    struct guard_bytes name; /* of a link */
+    struct guard_bytes name;
     if (is_repeated(g, type))
         return guard_reject(g, "the header repeats a message");
     switch (type) {
     case MSG_DATASPACE: return guard_space(g, b);
     case MSG_LAYOUT: *layout = b; return 0; /* checked when the shape is known */
     case MSG_DATATYPE: return check_type(g, b);
-    case MSG_ATTRIBUTE: return check_attribute(g, b);
+    case MSG_ATTRIBUTE: return guard_attribute(g, b, &name);
     case MSG_LINK_INFO: return check_info(g, b, true);
     case MSG_ATTRIBUTE_INFO: return check_info(g, b, false);
     case MSG_LINK: return guard_link(g, b, &name);
@@ -121,6 +96,8 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     case MSG_EXTERNAL: return guard_reject(g, "its data lie outside the file: rejected");
     case MSG_NIL:
     case MSG_GROUP_INFO:
+    case MSG_COMMENT:
+    case MSG_REFERENCES:
     case MSG_CONTINUATION:
     case MSG_TIME: return 0;
     }
@@ -212,11 +189,8 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
 
 static int look_at(struct guard *g, uint64_t address)
 {
-    struct stat st;
-    if (fstat(g->fd, &st))
-        return err_sys(g->e, "cannot read the file's size");
-    g->file_bytes = (uint64_t)st.st_size;
-    g->rank = -1;
+    if (guard_begin(g))
+        return -1;
     struct blocks *all = malloc(sizeof *all); /* large, and few of them are used */
     if (!all)
         return err_sys(g->e, "out of memory");
@@ -250,4 +224,41 @@ int guard_table(int fd, uint64_t address, struct guard_table *out, struct err *e
     if (look_at(&g, address))
         return -1;
     return out->address != UINT64_MAX ? 0 : guard_reject(&g, "it has no values");
+}
+
+int guard_attributes(int fd, uint64_t address, struct guard_attributes *out, struct err *e)
+{
+    struct guard g = {.fd = fd, .e = e, .attributes = out};
+    return look_at(&g, address);
+}
+
+void guard_attributes_free(struct guard_attributes *a)
+{
+    for (size_t k = 0; k < a->n; k++)
+        free(a->list[k].bytes);
+    free(a->list);
+    *a = (struct guard_attributes){0};
+}
+
+/* A text: length 4, address 8, index 4. Without a length and an address it is empty. */
+char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value, struct err *e)
+{
+    const uint64_t n = guard_number(value, 4), address = guard_u64(value + 4);
+    struct guard g = {.fd = fd, .e = e, .heap_searched = of->searched};
+    struct guard_bytes found = {value, 0};
+    char *text = NULL;
+    int r = 0;
+    if (n != 0 || address != 0)
+        r = guard_begin(&g) || guard_heap(&g, address, guard_number(value + 12, 4), &found);
+    of->searched = g.heap_searched;
+    if (r == 0 && found.left != n)
+        r = guard_reject(&g, "a text has another length than it says");
+    if (r == 0 && !(text = calloc((size_t)n + 1, 1)))
+        err_sys(e, "out of memory");
+    if (text)
+        memcpy(text, found.at, (size_t)n);
+    const int why = errno;
+    free(g.heap);
+    errno = why;
+    return text;
 }

@@ -2,10 +2,11 @@
  * guard.h - looks at the header of an HDF5 object before the library does.
  *
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
- * else is rejected before the library sees it: shared messages, external files, old or unknown
- * message types, indexes of chunks that do not match their dataset, texts whose length differs from
- * what the global heap holds, and heaps or trees of links and attributes that are not as the
- * library writes them. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
+ * else is rejected before the library sees it: shared messages, external files, unknown message
+ * types, indexes of chunks that do not match their dataset, and heaps or trees of links and
+ * attributes that are not as the library writes them. What other programs add is let pass if it is
+ * well formed: attributes of any type, which the library is never asked for, and links, which are
+ * never followed. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
  * and messages), III.A.2 (trees), III.E and III.G (heaps).
  *
  * These functions use no HDF5 and any thread may call them. Every number is checked against the
@@ -16,6 +17,8 @@
 
 #include "common/base/err.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason.
@@ -24,6 +27,30 @@ int guard_object(int fd, uint64_t address, struct err *e);
 
 /* As guard_object(), for a virtual dataset, which guard_object() rejects. */
 int guard_view(int fd, uint64_t address, struct err *e);
+
+/* An attribute as it lies in the file: what its message has, in the encoding of HDF5. */
+struct guard_attribute {
+    unsigned char *bytes; /* owned: name, NUL, type, space, value */
+    const char *name;
+    const unsigned char *type, *space, *value;
+    size_t type_bytes, space_bytes, value_bytes;
+    bool shared; /* its type or its space lies elsewhere */
+};
+
+/* All attributes of an object. Starts as {0}. */
+struct guard_attributes {
+    struct guard_attribute *list;
+    size_t n, room;
+    uint64_t searched; /* bytes of the heap that were looked through for texts */
+};
+
+/* As guard_object(), and lists the attributes, whoever wrote them: the library, which decodes all
+ * attributes of an object to find one, need not see them. */
+int guard_attributes(int fd, uint64_t address, struct guard_attributes *out, struct err *e);
+void guard_attributes_free(struct guard_attributes *a); /* what it owns */
+/* The text of variable length whose place in the heap is this value of 16 bytes; to be free()d.
+ * NULL on failure, as guard_object(). */
+char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value, struct err *e);
 
 /* What the header of a table says: of a contiguous dataset with two dimensions. */
 struct guard_table {

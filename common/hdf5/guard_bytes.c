@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MOST_HEAP = 1 << 26,     /* bytes of one collection of the global heap */
@@ -66,6 +67,16 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
     if (read_at(g->fd, address, out, n) == n)
         return 0;
     return errno ? err_sys(g->e, "cannot read") : guard_reject(g, "the file ends too early");
+}
+
+int guard_begin(struct guard *g)
+{
+    struct stat st;
+    if (fstat(g->fd, &st))
+        return err_sys(g->e, "cannot read the file's size");
+    g->file_bytes = (uint64_t)st.st_size;
+    g->rank = -1;
+    return 0;
 }
 
 /* Reads n bytes that begin with a signature of four letters. */
@@ -159,7 +170,7 @@ static int read_heap(struct guard *g, uint64_t address)
 }
 
 /* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
-int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes)
+int guard_heap(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out)
 {
     bool found = false;
     if (read_heap(g, address))
@@ -174,6 +185,7 @@ int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *byte
                 return guard_reject(g, "a heap of texts has invalid sizes");
             break;
         }
+        const unsigned char *object = b.at + 16;
         if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
             return guard_reject(g, "a heap of texts has invalid sizes");
         if (number != index)
@@ -181,7 +193,7 @@ int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *byte
         if (found)
             return guard_reject(g, "a heap of texts has two texts of one number");
         found = true;
-        *bytes = size;
+        *out = (struct guard_bytes){object, (size_t)size};
     }
     return found ? 0 : guard_reject(g, "a text is missing in the heap");
 }

@@ -13,6 +13,7 @@
 
 enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4, GUARD_TEXT = 4096 }; /* bytes of a text */
 
+struct guard_attributes;
 struct guard_table;
 
 struct guard {
@@ -26,8 +27,9 @@ struct guard {
     bool filtered; /* the chunks pass through filters */
     int rank;      /* of the dataset, once its dataspace is known; else -1 */
     uint64_t size[GUARD_RANK], most[GUARD_RANK];
-    struct guard_table *table; /* to be filled in, or NULL */
-    bool view;                 /* the dataset must be virtual */
+    struct guard_table *table;           /* to be filled in, or NULL */
+    struct guard_attributes *attributes; /* the same */
+    bool view;                           /* the dataset must be virtual */
 };
 
 /* A run of bytes that is being decoded. */
@@ -56,7 +58,9 @@ uint32_t guard_lookup3(const unsigned char *p, size_t n);
 /* Checks the checksum that follows n bytes of metadata. */
 int guard_checksum(const struct guard *g, uint64_t address, size_t n);
 
-/* The bytes of an object of the global heap must lie in the file. */
-int guard_heap(struct guard *g, uint64_t address, uint64_t index, uint64_t *bytes);
+/* Prepares for reading the file. */
+int guard_begin(struct guard *g);
+/* An object of the global heap, in g->heap. */
+int guard_heap(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out);
 
 #endif

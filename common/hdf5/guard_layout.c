@@ -103,10 +103,11 @@ static int check_chunks(const struct guard *g, struct guard_bytes b)
 /* The mappings of a virtual dataset lie in the global heap. Their contents have a checksum. */
 static int check_view(struct guard *g, struct guard_bytes b)
 {
-    uint64_t address, index, bytes;
+    uint64_t address, index;
+    struct guard_bytes mappings;
     if (!guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
         return guard_reject(g, "the layout of virtual data is damaged");
-    return guard_heap(g, address, index, &bytes);
+    return guard_heap(g, address, index, &mappings);
 }
 
 /* The values of a table must fill its shape. */

@@ -1,19 +1,12 @@
 /* guard_messages.c - see guard_messages.h. */
 #include "common/hdf5/guard_messages.h"
 
+#include "common/hdf5/guard.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-static int check_text(struct guard *g, uint64_t n, uint64_t address, uint64_t index)
-{
-    uint64_t bytes;
-    if (n == 0 && address == 0) /* otherwise the library reads the heap all the same */
-        return 0;
-    if (guard_heap(g, address, index, &bytes))
-        return -1;
-    return bytes == n ? 0 : guard_reject(g, "a text has another length than it says");
-}
-
-enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 };
+enum { INTEGER = 0, REAL = 1, STRING = 3 };
 
 /* A datatype: class and version, 3 bytes of flags, size 4, and what the class adds. */
 static bool is_number(const unsigned char *t, size_t n)
@@ -22,13 +15,6 @@ static bool is_number(const unsigned char *t, size_t n)
     const uint64_t size = guard_number(t + 4, 4);
     return n >= 12 && (class == INTEGER || class == REAL) &&
            (size == 1 || size == 2 || size == 4 || size == 8);
-}
-
-/* A text of variable length is a sequence of single bytes: length 4, address 8, index 4. */
-static bool is_variable_text(const unsigned char *t, size_t n)
-{
-    return n >= 20 && (t[0] & 15) == VARIABLE && (t[1] & 15) == 1 && guard_number(t + 4, 4) == 16 &&
-           (t[8] & 15) == INTEGER && guard_number(t + 12, 4) == 1;
 }
 
 /* A text of fixed length. */
@@ -53,69 +39,101 @@ int guard_integer(const unsigned char *type)
     return is ? (int)guard_number(type + 4, 4) : 0;
 }
 
-/* A dataspace: version, rank, flags, and 1 byte (version 2) or 5; then the dimensions, each of 8
- * bytes, and perhaps their limits. False if the values need more than `most` bytes. */
-static bool fits(const unsigned char *space, uint64_t n, uint64_t value_bytes, uint64_t most)
+/* Version 1 pads name, type and space to multiples of 8 bytes. */
+static size_t padded(uint64_t n, uint64_t version)
 {
-    const unsigned rank = space[1], head = space[0] == 2 ? 4 : 8;
-    uint64_t bytes = value_bytes;
-    if (space[0] < 1 || space[0] > 2 || n < head + 8u * rank)
-        return false;
-    for (unsigned k = 0; k < rank; k++) {
-        const uint64_t size = guard_u64(space + head + 8 * k);
-        if (size > most)
-            return false;
-        bytes *= size; /* at most `most` squared, which is small */
-        if (bytes > most)
-            return false;
-    }
-    return bytes <= most;
+    return (size_t)(version == 1 ? (n + 7) / 8 * 8 : n);
 }
 
-/* Version 3: version, flags, sizes of name, type and space, character set; then these, and the
- * value. If a name is shorter than its size, the library frees what it has not set. */
+/* Notes crc32 among the attributes of a table. A value that no checksum has becomes INT64_MAX. */
+static void note_crc32(struct guard_table *t, const struct guard_attribute *a)
+{
+    if (strcmp(a->name, "crc32") != 0)
+        return;
+    const size_t n = a->shared || a->type_bytes < 8 ? 0 : (size_t)guard_integer(a->type);
+    const bool good = n >= 1 && n <= 8 && n <= a->value_bytes;
+    const uint64_t value = good ? guard_number(a->value, n) : UINT64_MAX;
+    t->crc32 = value <= UINT32_MAX ? (int64_t)value : INT64_MAX;
+}
+
+static int add_attribute(const struct guard *g, struct guard_attribute a)
+{
+    struct guard_attributes *all = g->attributes;
+    if (all->n == all->room) {
+        const size_t room = 2 * all->room + 32;
+        struct guard_attribute *more = realloc(all->list, room * sizeof *more);
+        if (!more)
+            return err_sys(g->e, "out of memory");
+        all->list = more;
+        all->room = room;
+    }
+    const size_t name = strlen(a.name) + 1, n = name + a.type_bytes + a.space_bytes + a.value_bytes;
+    if (!(a.bytes = malloc(n)))
+        return err_sys(g->e, "out of memory");
+    unsigned char *at = a.bytes;
+    a.name = memcpy(at, a.name, name);
+    a.type = memcpy(at += name, a.type, a.type_bytes);
+    a.space = memcpy(at += a.type_bytes, a.space, a.space_bytes);
+    a.value = memcpy(at + a.space_bytes, a.value, a.value_bytes);
+    all->list[all->n++] = a;
+    return 0;
+}
+
+/* Version, flags, sizes of name, type and space, in version 3 the character set; then these, and
+ * the value. */
 int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
 {
-    uint64_t version, flags, name, type, space, set, length, address, index;
+    uint64_t version, flags, name, type, space;
     if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
-        !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || !guard_take(&b, 1, &set) ||
-        version != 3 || flags != 0 || type < 8 || space < 4 || name < 1 ||
-        b.left < name + type + space || memchr(b.at, 0, (size_t)name) != b.at + name - 1)
+        !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || version < 1 || version > 3 ||
+        !guard_skip(&b, version == 3) || name < 1)
+        return guard_reject(g, "an attribute is damaged");
+    const size_t head = padded(name, version) + padded(type, version) + padded(space, version);
+    if (b.left < head || memchr(b.at, 0, (size_t)name) != b.at + name - 1)
         return guard_reject(g, "an attribute is damaged");
     *attribute_name = (struct guard_bytes){b.at, (size_t)name - 1};
-    const unsigned char *t = b.at + name, *s = t + type;
-    const bool scalar = s[0] == 2 && s[1] == 0;
-    guard_skip(&b, (size_t)(name + type + space));
-    const uint64_t bytes = guard_number(t + 4, 4);
-    if (is_number(t, (size_t)type) && fits(s, space, bytes, b.left))
-        return 0;
-    if ((t[0] & 15) == STRING && scalar && bytes > 0 && bytes <= b.left)
-        return 0;
-    if (!is_variable_text(t, (size_t)type) || !scalar || !guard_take(&b, 4, &length) ||
-        !guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
-        return guard_reject(g, "an attribute is of a type that these files do not have");
-    return check_text(g, length, address, index);
+    const unsigned char *t = b.at + padded(name, version);
+    const struct guard_attribute a = {.name = (const char *)b.at,
+                                      .type = t,
+                                      .space = t + padded(type, version),
+                                      .value = b.at + head,
+                                      .type_bytes = (size_t)type,
+                                      .space_bytes = (size_t)space,
+                                      .value_bytes = b.left - head,
+                                      .shared = version > 1 && flags & 3};
+    if (g->table)
+        note_crc32(g->table, &a);
+    return g->attributes ? add_attribute(g, a) : 0;
+}
+
+/* What a link leads to: the address of an object in the file, or a text and its length 2. The text
+ * is a path in this file (soft) or elsewhere (64 and above), and nothing here follows it. */
+static bool is_target(const struct guard *g, struct guard_bytes b, uint64_t type)
+{
+    enum { HARD = 0, SOFT = 1, FOREIGN = 64 };
+    uint64_t address, n;
+    if (type == HARD)
+        return guard_take(&b, 8, &address) && guard_inside(g, address, 1);
+    return (type == SOFT || type >= FOREIGN) && guard_take(&b, 2, &n) && n > 0 && n <= b.left;
 }
 
 /*
  * A link: version 1, flags, [type], [creation order 8], [character set], length of the name in 1,
- * 2, 4 or 8 bytes, name, address. If the library cannot decode a link of a group, it frees what it
+ * 2, 4 or 8 bytes, name, target. If the library cannot decode a link of a group, it frees what it
  * has not set.
  */
 int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name)
 {
-    uint64_t version, flags, type = 0, set = 0, length, address;
+    uint64_t version, flags, type = 0, set = 0, length;
     if (guard_take(&b, 1, &version) && version == 1 && guard_take(&b, 1, &flags) && flags < 0x20 &&
-        (!(flags & 8) || guard_take(&b, 1, &type)) && type == 0 &&
-        guard_skip(&b, flags & 4 ? 8 : 0) && (!(flags & 0x10) || guard_take(&b, 1, &set)) &&
-        set <= 1 && guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 &&
-        length <= b.left) {
+        (!(flags & 8) || guard_take(&b, 1, &type)) && guard_skip(&b, flags & 4 ? 8 : 0) &&
+        (!(flags & 0x10) || guard_take(&b, 1, &set)) && set <= 1 &&
+        guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 && length <= b.left) {
         *name = (struct guard_bytes){b.at, (size_t)length};
-        if (guard_skip(&b, (size_t)length) && guard_take(&b, 8, &address) &&
-            guard_inside(g, address, 1))
+        if (guard_skip(&b, (size_t)length) && is_target(g, b, type))
             return 0;
     }
-    return guard_reject(g, "a link is damaged or leads elsewhere: rejected");
+    return guard_reject(g, "a link is damaged");
 }
 
 /* A value of chunks that are not stored: version 3, flags, and if bit 5 is set its size 4 and its

@@ -37,31 +37,13 @@ hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err
     return g;
 }
 
-/* The descriptor of an input file; -1 for one that is being written; -2 on failure. */
-static int descriptor_of(hid_t object, struct err *e)
-{
-    unsigned intent = H5F_ACC_RDWR;
-    int *fd = NULL, found = -1;
-    hid_t file = H5Iget_file_id(object);
-    if (file < 0 || H5Fget_intent(file, &intent) < 0 ||
-        (intent == H5F_ACC_RDONLY && H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)) {
-        h5_error(e, "cannot read the file");
-        found = -2;
-    }
-    if (fd)
-        found = *fd;
-    if (file >= 0)
-        H5Fclose(file);
-    return found;
-}
-
 /* What an object must be. */
 enum shape { ORDINARY, VIEW };
 
 /* Looks at an object of an input file before the library does (guard.h). */
 static int guard(hid_t parent, uint64_t address, const char *name, enum shape shape, struct err *e)
 {
-    const int fd = descriptor_of(parent, e);
+    const int fd = h5_descriptor(parent, e);
     if (fd < 0)
         return fd == -1 ? 0 : -1;
     if (!(shape == VIEW ? guard_view(fd, address, e) : guard_object(fd, address, e)))

@@ -2,9 +2,13 @@
 #include "common/hdf5/h5_attr.h"
 
 #include "common/codec/codec.h"
+#include "common/hdf5/guard.h"
+#include "common/hdf5/guard_bytes.h"
 #include "common/hdf5/h5_error.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,45 +57,147 @@ int h5_put_word(hid_t object, const char *name, const char *value, struct err *e
     return r;
 }
 
-int h5_has(hid_t object, const char *name, struct err *e)
+/* --- reading --- */
+
+int h5_descriptor(hid_t object, struct err *e)
 {
-    const htri_t there = H5Aexists(object, name);
-    return there < 0 ? h5_error(e, "cannot look for attribute %s", name) : there > 0;
+    unsigned intent = H5F_ACC_RDWR;
+    int *fd = NULL, found = -1;
+    hid_t file = H5Iget_file_id(object);
+    if (file < 0 || H5Fget_intent(file, &intent) < 0 ||
+        (intent == H5F_ACC_RDONLY && H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&fd) < 0)) {
+        h5_error(e, "cannot read the file");
+        found = -2;
+    }
+    if (fd)
+        found = *fd;
+    if (file >= 0)
+        H5Fclose(file);
+    return found;
 }
 
-/* Opens a scalar attribute of one class; its file type goes to *type. */
-static hid_t open_attribute(hid_t object, const char *name, H5T_class_t class, hid_t *type,
-                            struct err *e)
+/* The attributes of the object that was asked last: who reads one reads all of them. Used by the
+ * thread that uses HDF5. */
+static struct {
+    unsigned long file; /* HDF5's number of the open file, which it never uses again */
+    haddr_t address;
+    int fd;
+    struct guard_attributes all;
+    bool valid;
+} last;
+
+static int load(hid_t object, struct err *e)
 {
-    const int has = h5_has(object, name, e);
-    hid_t a = has > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
-    if (has < 0)
+    H5O_info_t info;
+    if (H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0)
+        return h5_error(e, "cannot read the attributes");
+    if (last.valid && last.file == info.fileno && last.address == info.addr)
+        return 0;
+    guard_attributes_free(&last.all);
+    last.valid = false;
+    last.fd = h5_descriptor(object, e);
+    if (last.fd < 0)
+        return last.fd == -1 ? err_set(e, "the file is being written") : -1;
+    if (guard_attributes(last.fd, info.addr, &last.all, e)) {
+        if (errno)
+            h5_note_system_failure();
         return -1;
-    if (a < 0)
-        return err_set(e, "attribute %s is missing", name);
-    hid_t space = H5Aget_space(a);
-    hssize_t points = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
-    H5Sclose(space);
-    *type = H5Aget_type(a);
-    if (points == 1 && H5Tget_class(*type) == class)
-        return a;
-    H5Tclose(*type);
-    H5Aclose(a);
+    }
+    last.file = info.fileno;
+    last.address = info.addr;
+    last.valid = true;
+    return 0;
+}
+
+static const struct guard_attribute *look_for(const char *name)
+{
+    for (size_t k = 0; k < last.all.n; k++)
+        if (!strcmp(last.all.list[k].name, name))
+            return &last.all.list[k];
+    return NULL;
+}
+
+int h5_has(hid_t object, const char *name, struct err *e)
+{
+    if (load(object, e))
+        return err_add(e, "cannot look for attribute %s", name);
+    return look_for(name) != NULL;
+}
+
+/* Classes of types, and what the first byte of their flags says. */
+enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 };
+enum { BIG_ENDIAN_BIT = 1, SIGNED_BIT = 8, OTHER_ORDER_BIT = 64, IS_TEXT = 1 };
+
+static int class_of(const struct guard_attribute *a)
+{
+    return a->shared || a->type_bytes < 8 ? -1 : a->type[0] & 15;
+}
+
+/* A space: version, rank, flags, and in version 2 the kind (1: it has dimensions), in version 1 five
+ * bytes; then the dimensions. The number of values, 0 if there are none or too many. */
+static uint64_t points_of(const struct guard_attribute *a)
+{
+    enum { NONE = 2 };
+    if (a->space_bytes < 4 || a->space[0] < 1 || a->space[0] > 2 ||
+        (a->space[0] == 2 && a->space[3] == NONE))
+        return 0;
+    const size_t rank = a->space[1], head = a->space[0] == 2 ? 4 : 8;
+    uint64_t n = 1;
+    if (a->space_bytes < head + 8 * rank)
+        return 0;
+    for (size_t k = 0; k < rank; k++) {
+        const uint64_t size = guard_u64(a->space + head + 8 * k);
+        if (size > a->value_bytes || (size > 0 && n > a->value_bytes / size))
+            return 0;
+        n *= size;
+    }
+    return n;
+}
+
+/* Bytes of a value of this class, if there is one; else 0. */
+static size_t size_of(const struct guard_attribute *a, int class)
+{
+    const uint64_t size = class_of(a) == class ? guard_number(a->type + 4, 4) : 0;
+    return points_of(a) == 1 && size <= a->value_bytes ? (size_t)size : 0;
+}
+
+static bool is_variable_text(const struct guard_attribute *a)
+{
+    return size_of(a, VARIABLE) == 16 && (a->type[1] & 15) == IS_TEXT && a->type_bytes >= 20 &&
+           (a->type[8] & 15) == INTEGER && guard_number(a->type + 12, 4) == 1;
+}
+
+static const struct guard_attribute *need(hid_t object, const char *name, struct err *e)
+{
+    if (load(object, e)) {
+        err_add(e, "cannot read attribute %s", name);
+        return NULL;
+    }
+    const struct guard_attribute *a = look_for(name);
+    if (!a)
+        err_set(e, "attribute %s is missing", name);
+    return a;
+}
+
+static int wrong_type(struct err *e, const char *name)
+{
     return err_set(e, "attribute %s has the wrong type", name);
 }
 
 int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,
                struct err *e)
 {
-    hid_t type, a = open_attribute(object, name, H5T_INTEGER, &type, e);
-    if (a < 0)
+    const struct guard_attribute *a = need(object, name, e);
+    if (!a)
         return -1;
-    int64_t v = 0;
-    int bad = H5Aread(a, H5T_NATIVE_INT64, &v) < 0;
-    H5Tclose(type);
-    H5Aclose(a);
-    if (bad)
-        return h5_error(e, "cannot read attribute %s", name);
+    const size_t n = size_of(a, INTEGER);
+    if (n < 1 || n > 8 || a->type[1] & BIG_ENDIAN_BIT)
+        return wrong_type(e, name);
+    uint64_t bits = guard_number(a->value, n);
+    const bool is_signed = a->type[1] & SIGNED_BIT;
+    if (is_signed && n < 8 && bits >> (8 * n - 1))
+        bits |= UINT64_MAX << 8 * n;
+    const int64_t v = !is_signed && bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
     if (v < low || v > high)
         return err_set(e, "attribute %s has the invalid value %" PRId64, name, v);
     *out = v;
@@ -100,117 +206,179 @@ int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_
 
 int h5_get_real(hid_t object, const char *name, double *out, struct err *e)
 {
-    hid_t type, a = open_attribute(object, name, H5T_FLOAT, &type, e);
-    if (a < 0)
+    float single;
+    const struct guard_attribute *a = need(object, name, e);
+    if (!a)
         return -1;
-    int bad = H5Aread(a, H5T_NATIVE_DOUBLE, out) < 0;
-    H5Tclose(type);
-    H5Aclose(a);
-    return bad ? h5_error(e, "cannot read attribute %s", name) : 0;
+    const size_t n = size_of(a, REAL);
+    if ((n != sizeof single && n != sizeof *out) || a->type[1] & (BIG_ENDIAN_BIT | OTHER_ORDER_BIT))
+        return wrong_type(e, name);
+    if (n == sizeof *out) {
+        memcpy(out, a->value, n);
+        return 0;
+    }
+    memcpy(&single, a->value, n);
+    *out = (double)single;
+    return 0;
 }
 
-/* The string of an attribute, of fixed or of variable length; to be free()d. NULL on failure. */
-static char *read_text(hid_t attribute, hid_t type)
+/* The text, to be free()d, if the attribute is one; else NULL. */
+static char *text_of(const struct guard_attribute *a, struct err *e)
 {
-    enum { MOST = 1 << 20 };
-    char *text = NULL, *value = NULL;
-    if (H5Tis_variable_str(type) > 0) {
-        if (H5Aread(attribute, type, &value) < 0)
-            return NULL;
-        text = strdup(value ? value : "");
-        H5free_memory(value);
-        return text;
-    }
-    const size_t n = H5Tget_size(type);
-    if (n == 0 || n > MOST || !(text = calloc(n + 1, 1)))
-        return NULL;
-    if (H5Aread(attribute, type, text) >= 0)
-        return text;
-    free(text);
-    return NULL;
+    const size_t n = size_of(a, STRING);
+    if (is_variable_text(a))
+        return guard_text(last.fd, &last.all, a->value, e);
+    char *text = n > 0 ? calloc(n + 1, 1) : NULL;
+    if (text)
+        memcpy(text, a->value, n);
+    else
+        err_set(e, n > 0 ? "out of memory" : "has the wrong type");
+    return text;
 }
 
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e)
 {
-    hid_t type, a = open_attribute(object, name, H5T_STRING, &type, e);
     out[0] = 0;
-    if (a < 0)
+    const struct guard_attribute *a = need(object, name, e);
+    if (!a)
         return -1;
-    char *text = read_text(a, type);
-    const bool fits = text && strlen(text) < size;
+    if (!is_variable_text(a) && !size_of(a, STRING))
+        return wrong_type(e, name);
+    char *text = text_of(a, e);
+    if (!text)
+        return err_add(e, "attribute %s", name);
+    const bool fits = strlen(text) < size;
     if (fits)
         strcpy(out, text);
     free(text);
-    H5Tclose(type);
-    H5Aclose(a);
-    if (text && !fits)
-        return err_set(e, "attribute %s is longer than %zu bytes", name, size - 1);
-    return fits ? 0 : h5_error(e, "cannot read attribute %s", name);
+    return fits ? 0 : err_set(e, "attribute %s is longer than %zu bytes", name, size - 1);
 }
 
-/* --- the checksum of texts --- */
+/* --- the seal --- */
 
-struct texts {
-    char *bytes; /* name, NUL, value, NUL of each text so far */
+static const char seal[] = "attribute_crc32";
+enum { MOST_SEALED = 8000 }; /* HDF5 allows 64 KiB in a header */
+
+struct sealed {
+    bool texts_only;
     size_t n;
+    uint32_t (*crc)[2]; /* [MOST_SEALED]: of name and value */
 };
 
-static int append(struct texts *t, const char *text)
+/* CRC-32 of a value that is a text, or a number as it is stored. False: it is neither. */
+static bool crc_of_value(hid_t a, hid_t type, bool texts_only, uint32_t *crc)
 {
-    const size_t n = strlen(text) + 1;
-    char *more = realloc(t->bytes, t->n + n);
-    if (!more)
-        return -1;
-    memcpy(more + t->n, text, n);
-    t->bytes = more;
-    t->n += n;
-    return 0;
+    const H5T_class_t class = H5Tget_class(type);
+    unsigned char number[8];
+    char *text = NULL;
+    if (class == H5T_STRING && H5Tis_variable_str(type) > 0) {
+        if (H5Aread(a, type, &text) < 0)
+            return false;
+        *crc = codec_crc32(text ? text : "", text ? strlen(text) : 0);
+        H5free_memory(text);
+        return true;
+    }
+    if (texts_only || (class != H5T_INTEGER && class != H5T_FLOAT) ||
+        H5Tget_size(type) > sizeof number || H5Aread(a, type, number) < 0)
+        return false;
+    *crc = codec_crc32(number, H5Tget_size(type));
+    return true;
 }
 
 /* Called for each attribute, in the order of their names. */
-static herr_t add_text(hid_t object, const char *name, const H5A_info_t *info, void *arg)
+static herr_t add_sealed(hid_t object, const char *name, const H5A_info_t *info, void *arg)
 {
+    struct sealed *s = arg;
     (void)info;
     hid_t a = H5Aopen(object, name, H5P_DEFAULT), type = a < 0 ? -1 : H5Aget_type(a);
-    const H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-    char *text = class == H5T_STRING ? read_text(a, type) : NULL;
-    int bad = class == H5T_NO_CLASS;
-    if (class == H5T_STRING)
-        bad = !text || append(arg, name) || append(arg, text);
-    free(text);
+    const bool good = type >= 0;
+    if (good && s->n < MOST_SEALED && crc_of_value(a, type, s->texts_only, &s->crc[s->n][1]))
+        s->crc[s->n++][0] = codec_crc32(name, strlen(name));
     if (type >= 0)
         H5Tclose(type);
     if (a >= 0)
         H5Aclose(a);
-    return bad ? -1 : 0;
+    return good ? 0 : -1;
 }
 
-static int crc_of_texts(hid_t object, uint32_t *crc, struct err *e)
+static int put_seal(hid_t object, const struct sealed *s, struct err *e)
 {
-    struct texts t = {NULL, 0};
+    const hsize_t dims[2] = {s->n, 2};
+    hid_t space = H5Screate_simple(2, dims, NULL);
+    hid_t a = H5Acreate2(object, seal, H5T_STD_U32LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    int r = a < 0 || H5Awrite(a, H5T_NATIVE_UINT32, s->crc) < 0 ? h5_write_failed(e, seal) : 0;
+    if (a >= 0 && H5Aclose(a) < 0 && r == 0)
+        r = h5_write_failed(e, seal);
+    H5Sclose(space);
+    return r;
+}
+
+static int seal_all(hid_t object, bool texts_only, struct err *e)
+{
+    struct sealed s = {texts_only, 0, malloc(MOST_SEALED * sizeof *s.crc)};
     hsize_t first = 0;
-    const int bad = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &first, add_text, &t) < 0;
-    *crc = codec_crc32(t.bytes, t.n);
-    free(t.bytes);
-    return bad ? h5_error(e, "cannot read the text attributes") : 0;
+    if (!s.crc)
+        return err_set(e, "out of memory");
+    int r = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &first, add_sealed, &s) < 0
+                ? h5_error(e, "cannot read the attributes")
+                : 0;
+    if (r == 0 && s.n > 0)
+        r = put_seal(object, &s, e);
+    free(s.crc);
+    return r;
 }
 
 int h5_seal_texts(hid_t object, struct err *e)
 {
-    uint32_t crc;
-    return crc_of_texts(object, &crc, e) ? -1 : h5_put_int(object, "text_crc32", crc, e);
+    return seal_all(object, true, e);
 }
 
-int h5_check_texts(hid_t object, struct err *e)
+int h5_seal(hid_t object, struct err *e)
 {
-    uint32_t crc;
-    int64_t want;
-    const int has = h5_has(object, "text_crc32", e);
-    if (has <= 0)
-        return has;
-    if (h5_get_int(object, "text_crc32", 0, UINT32_MAX, &want, e) || crc_of_texts(object, &crc, e))
+    return seal_all(object, false, e);
+}
+
+/* Has the attribute the value with this CRC-32? */
+static int check_value(const struct guard_attribute *a, uint32_t want, struct err *e)
+{
+    const bool is_text = is_variable_text(a) || size_of(a, STRING);
+    const uint64_t all = a->type_bytes < 8 ? 0 : points_of(a) * guard_number(a->type + 4, 4);
+    const size_t n = all < a->value_bytes ? (size_t)all : a->value_bytes;
+    char *text = is_text ? text_of(a, e) : NULL;
+    if (is_text && !text)
+        return err_add(e, "attribute %s", a->name);
+    const uint32_t crc = text ? codec_crc32(text, strlen(text)) : codec_crc32(a->value, n);
+    free(text);
+    return crc == want ? 0
+                       : err_set(e,
+                                 "attribute %s was changed by another program%s (CRC mismatch); "
+                                 "make the file again",
+                                 a->name, is_text ? ", or is damaged" : "");
+}
+
+static int check_sealed(uint32_t name, uint32_t value, struct err *e)
+{
+    for (size_t k = 0; k < last.all.n; k++) {
+        const struct guard_attribute *a = &last.all.list[k];
+        if (codec_crc32(a->name, strlen(a->name)) == name)
+            return check_value(a, value, e);
+    }
+    return err_set(e, "another program has removed or renamed an attribute; make the file again");
+}
+
+int h5_check_seal(hid_t object, struct err *e)
+{
+    if (load(object, e))
         return -1;
-    return crc == want
-               ? 0
-               : err_set(e, "the text attributes are damaged (CRC mismatch); make the file again");
+    const struct guard_attribute *s = look_for(seal);
+    if (!s)
+        return last.all.n == 0 ? 0 : err_set(e, "attribute %s is missing", seal);
+    if (class_of(s) != INTEGER || guard_number(s->type + 4, 4) != 4 ||
+        4 * points_of(s) > s->value_bytes || points_of(s) % 2)
+        return wrong_type(e, seal);
+    for (uint64_t k = 0; k < points_of(s) / 2; k++)
+        if (check_sealed((uint32_t)guard_number(s->value + 8 * k, 4),
+                         (uint32_t)guard_number(s->value + 8 * k + 4, 4), e))
+            return -1;
+    return 0;
 }

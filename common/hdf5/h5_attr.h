@@ -1,11 +1,13 @@
 /*
  * h5_attr.h - scalar attributes of an object.
  *
- * Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too.
- * Variable-length strings lie in HDF5's global heap, which has no checksum. So an object gets the
- * attribute text_crc32 when all its texts are there: the CRC-32 over name, NUL, value, NUL of each,
- * in the order of the names' bytes. Objects without text_crc32 are not checked (files of older
- * versions).
+ * Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too. Reading does
+ * not use the library, which would decode whatever other programs have added (guard.h).
+ *
+ * Nothing in HDF5 says whether an attribute is the one that was written: texts lie in the global
+ * heap, which has no checksum, and other programs can change a value. So an object gets the
+ * attribute `attribute_crc32`, u32 [n][2], when all others are there: for each, the CRC-32 of its
+ * name and that of its value (a text without its NUL, a number as it is stored).
  */
 #ifndef WSI_H5_ATTR_H
 #define WSI_H5_ATTR_H
@@ -23,11 +25,16 @@ int h5_put_text(hid_t object, const char *name, const char *value, struct err *e
 /* A fixed-length ASCII string with its NUL, for conventions of HDF5 that want one. */
 int h5_put_word(hid_t object, const char *name, const char *value, struct err *e);
 
+/* Writes attribute_crc32 over the texts, or over all attributes. */
 int h5_seal_texts(hid_t object, struct err *e);
-int h5_check_texts(hid_t object, struct err *e);
+int h5_seal(hid_t object, struct err *e);
+/* Is each attribute that was sealed as it was? Others are not looked at. */
+int h5_check_seal(hid_t object, struct err *e);
 
-/* Is there an attribute of this name? 1, 0, or -1: without memory the library cannot tell, and what
- * is optional must not be taken for absent. */
+/* The descriptor of an input file; -1 for one that is being written; -2 on failure. */
+int h5_descriptor(hid_t object, struct err *e);
+/* For input files. Is there an attribute of this name? 1, 0, or -1: without memory nobody can tell,
+ * and what is optional must not be taken for absent. */
 int h5_has(hid_t object, const char *name, struct err *e);
 /* The integer must lie in [low, high]. */
 int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,

@@ -76,7 +76,7 @@ int h5_file_create(struct h5_file *f, const char *path, const struct h5_format *
 /* The mark comes last: everything else in the file has been written before. */
 static int finish(struct h5_file *f, struct err *e)
 {
-    if (h5_seal_texts(f->id, e))
+    if (f->seals_numbers ? h5_seal(f->id, e) : h5_seal_texts(f->id, e))
         return -1;
     if (H5Fflush(f->id, H5F_SCOPE_LOCAL) < 0)
         return h5_write_failed(e, "the file");
@@ -184,8 +184,13 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
 {
     char found[64];
     int64_t complete;
-    if (h5_get_text(file, "format", found, sizeof found, NULL))
+    const int has = h5_has(file, "format", e);
+    if (has < 0)
+        return err_add(e, "%s", path);
+    if (!has)
         return err_set(e, "%s: an HDF5 file, but not %s", path, maker(format->name));
+    if (h5_get_text(file, "format", found, sizeof found, e))
+        return err_add(e, "%s", path);
     if (strcmp(found, format->name))
         return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
     if (h5_get_int(file, "format_version", 0, INT64_MAX, version, e))
@@ -195,7 +200,7 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
                        format->version > 1 ? "1 to " : "", format->version);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
         return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
-    if (h5_check_texts(file, e))
+    if (h5_check_seal(file, e))
         return err_add(e, "%s", path);
     return 0;
 }

@@ -21,8 +21,9 @@
 
 struct h5_file {
     struct publish publish;
-    hid_t id;    /* the root, or -1 */
-    bool failed; /* the library failed to write: only h5_file_abort() may follow */
+    hid_t id;           /* the root, or -1 */
+    bool failed;        /* the library failed to write: only h5_file_abort() may follow */
+    bool seals_numbers; /* h5_seal() for the root, else h5_seal_texts() */
 };
 
 /* How a file identifies itself. */

@@ -56,7 +56,7 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
         h->kind = h5_judge(h->fd, format, H5_UNKNOWN);
         return err_set(e,
                        "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
-                       "program has made or rewritten it",
+                       "program, such as h5repack, has made or rewritten it; make it again",
                        path, b[8]);
     }
     if (guard_u64(b + 28) > (uint64_t)st.st_size) {

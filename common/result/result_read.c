@@ -380,7 +380,7 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
                      struct err *e)
 {
     const struct result_params *p = &r->params;
-    if (h5_check_texts(o, e) || get_slide_head(o, s, e) ||
+    if (h5_check_seal(o, e) || get_slide_head(o, s, e) ||
         h5_get_int(o, "data_crc32", 0, UINT32_MAX, &s->data_crc32, e) ||
         (p->roi && h5_get_int(o, "roi_crc32", 0, UINT32_MAX, &s->roi_crc32, e)))
         return -1;

@@ -309,7 +309,10 @@ static int check_chunk(const struct store *s, const struct store_chunk *c, int64
                        c->bytes > whole ? "larger" : "smaller", (unsigned long long)c->bytes);
     return c->offset <= s->bytes && c->bytes <= s->bytes - c->offset
                ? 0
-               : err_set(e, "chunk %lld lies outside the file", (long long)k);
+               : err_set(e,
+                         "chunk %lld lies outside the file, which another program, such as "
+                         "h5repack, has rewritten, or which is damaged; make it again",
+                         (long long)k);
 }
 
 static int fill_in(const struct store *s, void *const table[TABLES], struct store_chunk *out,
@@ -507,7 +510,7 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
     int64_t cell;
     hid_t ds = h5_open_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, e);
     int r = ds < 0 || h5_get_int(ds, "cell", STORE_CELL, STORE_CELL, &cell, e) ||
-                    h5_get_real(ds, "tissue_fraction", &t->fraction, e)
+                    h5_get_real(ds, "tissue_fraction", &t->fraction, e) || h5_check_seal(ds, e)
                 ? -1
                 : 0;
     if (ds >= 0)
@@ -633,7 +636,7 @@ static int read_source(hid_t sources, int64_t number, struct store_source *s, st
                           h5_get_int(g, "bytes", 0, INT64_MAX, &s->bytes, e) ||
                           h5_get_int(g, "mtime_ns", INT64_MIN, INT64_MAX, &s->mtime_ns, e) ||
                           h5_get_int(g, "index_crc32", 0, UINT32_MAX, &crc, e) ||
-                          h5_check_texts(g, e)
+                          h5_check_seal(g, e)
                       ? -1
                       : 0;
     H5Gclose(g);
@@ -758,7 +761,7 @@ static int check_icc(hid_t file, struct err *e)
 static int check_properties(hid_t file, struct err *e)
 {
     hid_t g = h5_open_group(file, "properties", e);
-    const int r = g < 0 ? -1 : h5_check_texts(g, e);
+    const int r = g < 0 ? -1 : h5_check_seal(g, e);
     if (g >= 0)
         H5Gclose(g);
     return r ? err_add(e, "properties") : 0;

@@ -117,6 +117,7 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
     const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION, METADATA};
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;
+    w->file.seals_numbers = true;
     w->file.failed = true; /* until the head is in */
     if (put_head(w->file.id, &w->info, e) ||
         (w->groups = h5_create_group(w->file.id, "groups", 0, e)) < 0 ||
@@ -179,7 +180,7 @@ static int put_source(hid_t sources, int64_t number, const struct store_source *
     const int r = g < 0 || h5_put_text(g, "name", s->name, e) ||
                           h5_put_int(g, "bytes", s->bytes, e) ||
                           h5_put_int(g, "mtime_ns", s->mtime_ns, e) ||
-                          h5_put_int(g, "index_crc32", s->index_crc32, e) || h5_seal_texts(g, e)
+                          h5_put_int(g, "index_crc32", s->index_crc32, e) || h5_seal(g, e)
                       ? -1
                       : 0;
     if (g >= 0)
@@ -211,7 +212,7 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
     if (r == 0 && (h5_put_int(ds, "cell", STORE_CELL, e) ||
                    (t->glass && (h5_put_int(ds, "glass", t->glass, e) ||
                                  h5_put_real(ds, "dark", t->dark, e))) ||
-                   h5_put_real(ds, "tissue_fraction", t->fraction, e)))
+                   h5_put_real(ds, "tissue_fraction", t->fraction, e) || h5_seal(ds, e)))
         r = -1;
     if (ds >= 0)
         H5Dclose(ds);

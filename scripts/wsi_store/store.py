@@ -96,7 +96,7 @@ class Store:
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
         mpp = [float(a[k]) * self.downsample for k in ("mpp_x", "mpp_y") if k in a]
         self.mpp = (mpp[0], mpp[1]) if len(mpp) == 2 else None
-        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "text_crc32"}
+        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "attribute_crc32"}
         self._read_groups(f)
 
     def _read_groups(self, f: h5py.File) -> None:
