@@ -312,32 +312,6 @@ def test_slides_that_were_left_out_are_looked_at_again():
         expect(f["table/name"][()].tolist() == [b"three", b"two", b"zzz"], "%s", f["table/name"][()])
 
 
-def test_tables_of_the_first_form():
-    """64 rows in a chunk, without the numbers of a report: written by an earlier version."""
-    folder = tmp()
-    plain, table = (shutil.move(unpacked(n), folder) for n in ("version2.h5", "table1.h5"))
-    os.rename(table, os.path.join(folder, "table.h5"))
-    table = os.path.join(folder, "table.h5")
-    for argv in (("info",), ("info", "--csv"), ("info", "--json")):
-        expect(outcome(table, *argv) == outcome(plain, *argv), "%s", argv)
-    run(H5SPEC, "verify", table)
-    says(run(H5SPEC, "compare", table, plain).err, "1 identical")
-
-    def rows(path):
-        out = os.path.join(folder, "r.csv")
-        run(H5SPEC, "report", "-q", "-o", os.path.join(folder, "r.html"), "--csv", out, path)
-        return bytes_of(out).replace(os.path.basename(path).encode(), b"FILE")
-    want = rows(plain)
-    expect(rows(table) == want, "report of an old table")
-    for name in ("of-old.h5", "of-its-copy.h5"):  # without numbers, these are in the result
-        run(H5SPEC, "merge", "-q", "--table", "-o", os.path.join(folder, name), table)
-        table = os.path.join(folder, name)
-        expect(rows(table) == want, "report of %s", name)
-        run(H5SPEC, "verify", table)
-    p = run(H5SPEC, "merge", "--table", "-o", table, plain)
-    expect(unchanged(p) == 0 and rows(table) == want, "made anew")
-
-
 def test_a_report_of_a_table_opens_only_results_whose_pictures_it_shows():
     folder = tmp("corpus")
     os.mkdir(results(folder))

@@ -406,8 +406,10 @@ def reseal(f, places=True):
         if "attribute_crc32" in obj.attrs:
             sealed = set(obj.attrs["attribute_crc32"][:, 0].tolist())
             obj.attrs["attribute_crc32"] = np.array([c for c in attribute_crcs(obj).values() if c[0] in sealed], np.uint32)
-    for g in f.get("groups", {}).values() if places else ():
-        put_places(g)
+    groups = f["groups"] if places and isinstance(f.get("groups", getlink=True), h5py.HardLink) else {}
+    for name in groups:
+        if isinstance(groups.get(name, getlink=True), h5py.HardLink):
+            put_places(groups[name])
     visit("/", f)
     f.visititems(visit)
 
@@ -417,7 +419,7 @@ def put_places(g):
     import numpy as np
     import h5py
     ours = all(isinstance(g.get(name, getlink=True), h5py.HardLink) for name in ("pixels", "tile_offset", "tile_bytes") if name in g)
-    if not {"pixels", "tile_offset", "tile_bytes"} <= set(g) or not ours or g["pixels"].is_virtual:
+    if not {"pixels", "tile_offset", "tile_bytes"} <= set(g) or not ours or not g["pixels"].chunks:
         return
     px, at, n = g["pixels"], *(np.zeros_like(g[name][()]) for name in ("tile_offset", "tile_bytes"))
     for k in range(px.id.get_num_chunks()):

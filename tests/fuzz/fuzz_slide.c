@@ -60,7 +60,8 @@ static void read_tiles(struct slide *s, const struct slide_info *i)
     uint8_t *room = pixels <= MOST_PIXELS ? malloc((size_t)(3 * pixels)) : NULL;
     if (!room)
         return;
-    s->reader->prefetch(s, 0, rows < 4 ? rows : 4);
+    if (s->reader->prefetch)
+        s->reader->prefetch(s, 0, rows < 4 ? rows : 4);
     read_tile(s, i, 0, 0, room);
     keep_tile(s, i, 0, 0, room);
     keep_tile(s, i, cols - 1, rows - 1, room);
