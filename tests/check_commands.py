@@ -74,7 +74,7 @@ USAGE = [  # arguments, what the message must say
     (["verify", "--jsn=3"], "h5spec verify: unrecognized option '--jsn'"),
     (["lookup", "-o", "x", "s.h5"], "h5spec lookup: unrecognized option '-o'"),
     (["run", "--p", "yes", "s.h5", "--min-t"], "option '--min-tissue' requires an argument: F"),
-    (["run", "--ta"], "option '--ta' is ambiguous: --taper, --task"),
+    (["run", "--ta"], "option '--ta' is ambiguous: --task, --taper"),
     (["run", "-o"], "option '-o' requires an argument: RESULT"),
     (["info", "--json=yes", "s.h5"], "option '--json' takes no argument"),
     (["run", "-o", "-", "s.h5"], "standard output"),
