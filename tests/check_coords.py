@@ -119,7 +119,7 @@ def test_slides_that_pass_the_report():
     stores = [os.path.join(folder, n + ".h5") for n in ("good", "soft", "bad", "alone")]
     report = os.path.join(folder, "report.csv")
     with open(report, "w") as f:
-        f.write('slide,windows,verdict,reasons\n"good",1,pass,""\n"soft",1,review,"a, b"\n"bad",1,fail,""\n"alone",1,,""\n')
+        f.write('slide,windows,verdict,reasons\n"good",1,pass,""\n"soft",1,review,"a, b"\n"bad",1,fail,""\n"alone",1,not judged,""\n')
 
     def names(*options):
         shutil.rmtree(out, ignore_errors=True)
@@ -134,7 +134,7 @@ def test_slides_that_pass_the_report():
     def fails(*words, options=("--report", report)):
         says(run(sys.executable, COMMAND, "coords", "-o", out, *options, *stores, status=1).err, *words)
     fails("--report", options=("--keep", "pass"))
-    fails("good", "verdicts are pass, review, fail", options=("--report", report, "--keep", "good"))
+    fails("good", "verdicts are pass, not judged, review, fail", options=("--report", report, "--keep", "good"))
     with open(report, "w") as f:
         f.write("slide,verdict\n'-a,pass\n'b,fail\n")
     expect(wsi_store.export.verdicts_of(report) == {"-a": "pass", "'b": "fail"}, "%s", wsi_store.export.verdicts_of(report))
@@ -151,7 +151,9 @@ def test_a_real_report_is_read():
     path, report = store(slide()), os.path.join(tmp(), "report.csv")
     run(H5SPEC, "report", "-q", "--csv", report, "-o", os.path.join(tmp(), "r.html"), spectrum(path))
     expect(list(wsi_store.export.verdicts_of(report)) == ["coords"], "%s", wsi_store.export.verdicts_of(report))
-    expect(wsi_store.kept([path], report) == [path], "a slide alone passes")
+    (verdict,) = wsi_store.export.verdicts_of(report).values()
+    expect(verdict != "pass" and wsi_store.kept([path], report) == [], "a slide alone passes")
+    expect(wsi_store.kept([path], report, (verdict,)) == [path], "%s", verdict)
 
 
 def test_nothing_is_overwritten_by_mistake():

@@ -570,6 +570,16 @@ static bool same_number(double a, double b)
     return isnan(a) ? isnan(b) : fabs(a - b) <= 1e-6 * (1 + fabs(a));
 }
 
+/* Are the numbers that follow from the spectra those of the result? */
+static bool same_spectrum_numbers(const struct result_slide *row, const struct result_slide *s)
+{
+    struct spectrum_numbers a = row->of_spectra, b = s->of_spectra;
+    bool same = true;
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        same = same && same_number(*spectrum_number_of(&a, k), *spectrum_number_of(&b, k));
+    return same;
+}
+
 /* Do the numbers of a row, if it has them, follow from the slide? */
 static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
 {
@@ -600,7 +610,8 @@ static int check_row(struct result *r, int64_t k, const struct result_slide *s, 
                       row.counts.underflow == s->counts.underflow &&
                       !memcmp(row.counts.octaves, s->counts.octaves, sizeof s->counts.octaves) &&
                       !memcmp(row.counts.histogram, s->counts.histogram,
-                              (size_t)r->params.bins * sizeof *s->counts.histogram);
+                              (size_t)r->params.bins * sizeof *s->counts.histogram) &&
+                      same_spectrum_numbers(&row, s);
     result_slide_free(&row);
     return same ? check_numbers(r, k, s, e)
                 : err_set(e, "the row of the table is not that of its result");

@@ -133,8 +133,7 @@ def _umask() -> int:
 
 
 def verdicts_of(report: Path) -> dict[str, str]:
-    """Slide: its verdict, from the file of `h5spec report --csv`. A verdict is pass, review, fail, or empty if the page
-    had nothing to compare the slide with."""
+    """Slide: its verdict, from the file of `h5spec report --csv`. A verdict is pass, not judged, review or fail."""
     name = os.fspath(report)
     try:
         with open(name, newline="", encoding="utf-8") as f:

@@ -90,7 +90,8 @@ class Store:
             raise StoreError("%s: format_version %s; this wsi_store reads %d" % (self.path, a.get("format_version"), VERSION))
         if a.get("complete") != 1:
             raise StoreError("%s: unfinished; run wsi2h5 again" % self.path)
-        self.attrs: dict[str, Any] = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()}
+        self.attrs: dict[str, Any] = {k: text_of(v) if isinstance(v, (bytes, str)) else v.item() for k, v in a.items()
+                                      if getattr(v, "ndim", 0) == 0}
         self.width, self.height, self.channels = (int(a[k]) for k in ("width", "height", "channels"))
         self.downsample, self.codec = float(a["downsample"]), text_of(a["codec"])
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
