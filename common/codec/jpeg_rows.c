@@ -165,11 +165,15 @@ static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct e
     return 0;
 }
 
-/* Kinds that libjpeg names in its message, and does not decode. */
+/* Kinds that libjpeg names in its message, and does not decode. Those with the ABI of version 7 or
+ * later have no message on arithmetic coding. */
 static bool is_other(int code)
 {
-    return code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED ||
-           code == JERR_ARITH_NOTIMPL || code == JERR_IMAGE_TOO_BIG;
+#if JPEG_LIB_VERSION < 70
+    if (code == JERR_ARITH_NOTIMPL)
+        return true;
+#endif
+    return code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED || code == JERR_IMAGE_TOO_BIG;
 }
 
 static int read_header(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct err *e)
