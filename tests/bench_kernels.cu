@@ -356,7 +356,7 @@ static double off(const struct slide &s, const struct version &v, const std::vec
     for (size_t k = 0; k < w.size(); k += 2) {
         wn += w[k] >> COUNTS_SHIFT;
         wsum += w[k] & ((1ull << COUNTS_SHIFT) - 1);
-        wsquares += w[k + 1];
+        wsquares += w[k + 1] & ((1ull << COUNTS_GRAY_SHIFT) - 1);
     }
     if (n != wn || sum != wsum || squares != wsquares || n != (unsigned long long)all)
         printf("%s: WRONG SUMS: %llu %llu, %llu %llu, %llu %llu, of %.0f\n", v.name, n, wn, sum,

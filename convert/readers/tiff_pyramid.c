@@ -331,7 +331,7 @@ static int list_levels(struct search *s, const struct page *base, struct err *e)
 static void find_seen(struct search *s)
 {
     struct tiff_pyramid *p = s->p;
-    const struct page *seen[TIFF_LEVELS];
+    const struct page *seen[TIFF_LEVELS] = {NULL};
     const bool all = p->kind == TIFF_APERIO;
     for (int k = 0; k < s->n && p->n_seen < TIFF_LEVELS; k++) {
         const struct page *g = &s->pages[k];
