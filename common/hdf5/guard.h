@@ -16,6 +16,7 @@
 #define WSI_GUARD_H
 
 #include "common/base/err.h"
+#include "common/hdf5/guard_messages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,22 +29,6 @@ int guard_object(int fd, uint64_t address, struct err *e);
 /* As guard_object(), for a virtual dataset, which guard_object() rejects. */
 int guard_view(int fd, uint64_t address, struct err *e);
 
-/* An attribute as it lies in the file: what its message has, in the encoding of HDF5. */
-struct guard_attribute {
-    unsigned char *bytes; /* owned: name, NUL, type, space, value */
-    const char *name;
-    const unsigned char *type, *space, *value;
-    size_t type_bytes, space_bytes, value_bytes;
-    bool shared; /* its type or its space lies elsewhere */
-};
-
-/* All attributes of an object. Starts as {0}. */
-struct guard_attributes {
-    struct guard_attribute *list;
-    size_t n, room;
-    uint64_t searched; /* bytes of the heap that were looked through for texts */
-};
-
 /* As guard_object(), and lists the attributes, whoever wrote them: the library, which decodes all
  * attributes of an object to find one, need not see them. */
 int guard_attributes(int fd, uint64_t address, struct guard_attributes *out, struct err *e);
@@ -51,14 +36,6 @@ void guard_attributes_free(struct guard_attributes *a); /* what it owns */
 /* The text of variable length whose place in the heap is this value of 16 bytes; to be free()d.
  * NULL on failure, as guard_object(). */
 char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value, struct err *e);
-
-/* What the header of a table says: of a contiguous dataset with two dimensions. */
-struct guard_table {
-    uint64_t rows, columns;
-    int value_bytes;  /* of a little-endian integer; 0: the values are of another type */
-    uint64_t address; /* of the values, all of which lie in the file */
-    int64_t crc32;    /* its attribute of this name; -1: it has none */
-};
 
 /* As guard_object(), for a table that is then read without the library: therefore this also checks
  * the checksum of the header. */

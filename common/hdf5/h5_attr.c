@@ -133,8 +133,8 @@ static int class_of(const struct guard_attribute *a)
     return a->shared || a->type_bytes < 8 ? -1 : a->type[0] & 15;
 }
 
-/* A space: version, rank, flags, and in version 2 the kind (1: it has dimensions), in version 1 five
- * bytes; then the dimensions. The number of values, 0 if there are none or too many. */
+/* A space: version, rank, flags, and in version 2 the kind (1: it has dimensions), in version 1
+ * five bytes; then the dimensions. The number of values, 0 if there are none or too many. */
 static uint64_t points_of(const struct guard_attribute *a)
 {
     enum { NONE = 2 };

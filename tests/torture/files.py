@@ -160,7 +160,7 @@ def corpus_files(out):
     for folder, _, names in os.walk(out):
         for name in names:
             path = os.path.join(folder, name)
-            if name.endswith(".part"):
+            if name.endswith(".part") or name.startswith("."):
                 found[os.path.relpath(path, out)] = "left"
             elif name.endswith(".h5"):
                 found[os.path.relpath(path, out)] = digest(path)
