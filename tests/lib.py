@@ -108,14 +108,6 @@ def terminal():
         raise Skip("this system makes no terminals: %s" % e)
 
 
-def unpacked(name):
-    """A copy of tests/NAME.gz."""
-    path = os.path.join(tmp(), name)
-    with gzip.open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".gz"), "rb") as f, open(path, "wb") as out:
-        out.write(f.read())
-    return path
-
-
 def expect(condition, why="", *values):
     if not condition:
         raise Failed(why % values if values else why)

@@ -71,6 +71,10 @@ static struct said say_kinds(int pools, int64_t n, double (*draw)(void), int64_t
     struct report_pool pool = {.n = n};
     struct report_slides s = {.n = n, .slide = slides};
     const struct report_scores scores = {.n_pools = 1, .pool = &pool, .of = of};
+    for (int m = 0; m < REPORT_METRICS; m++) { /* no number is unusual by itself */
+        pool.usual[m][0] = pool.usual[m][1] = 1;
+        pool.most[m] = NAN;
+    }
     for (int p = 0; p < pools; p++) {
         struct report_clusters c = {0};
         struct err e = {""};
