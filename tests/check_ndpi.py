@@ -177,6 +177,10 @@ def test_hostile_directories():
 
 def test_levels_that_cannot_be_cut_are_named():
     def named(slide, words):
+        p = run(WSI2H5, "--json", "--codec", "jpeg", "-o", os.path.join(tmp(), "s.h5"), slide, status=None)
+        if p.returncode == 1:  # OpenSlide does not find its tiles either
+            says(json_lines(p.out)[-1]["message"], "none of its tiles can be decoded")
+            return
         _, j = convert(slide, "--codec", "jpeg", status=None, reader="openslide")
         expect(j["codec_reason"].startswith("not jpeg: " + words), "%s, not %s", j["codec_reason"], words)
     named(Slide().add(picture(512, 304, 0), 512, 304, 20.0, starts=[]).save(), "its JPEG has no restart markers")
