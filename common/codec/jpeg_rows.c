@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h> /* needs stdio.h before it */
 
