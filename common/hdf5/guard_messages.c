@@ -1,7 +1,6 @@
 /* guard_messages.c - see guard_messages.h. */
 #include "common/hdf5/guard_messages.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
