@@ -489,7 +489,7 @@ def test_limits_of_slides_without_a_value():
 def test_few_slides_have_no_scores():
     path, _ = report(results("--slides", "9"))
     expect(all(r["verdict"] == "not judged" and r["z_focus_p50"] == r["w1_db"] == "" for r in table_of(results("--slides", "9"))), "scores")
-    expect(all(r["reasons"] == "not judged: 1 more slide of this resolution" for r in table_of(results("--slides", "9"))), "what is missing")
+    expect(all(r["reasons"] == "not judged: 1 more slide of this resolution" for r in table_of(results("--slides", "9"))), "the number of missing slides")
     p = report("--strict", "--json", results("--slides", "9"), status=1)[1]
     (line,) = json_lines(p.out)
     expect((line["not_judged"], line["pass"], line["fail"]) == (9, 0, 0), "%s", line)

@@ -265,24 +265,29 @@ struct sealed {
     uint32_t (*crc)[2]; /* [MOST_SEALED]: of name and value */
 };
 
-/* CRC-32 of a value that is a text, or a number as it is stored. False: it is neither. */
-static bool crc_of_value(hid_t a, hid_t type, bool texts_only, uint32_t *crc)
+/* CRC-32 of a value that is a text, or a number as it is stored. 1; 0: it is neither; -1. */
+static int crc_of_value(hid_t a, hid_t type, bool texts_only, uint32_t *crc)
 {
     const H5T_class_t class = H5Tget_class(type);
+    const htri_t varies = class == H5T_STRING ? H5Tis_variable_str(type) : 0;
     unsigned char number[8];
     char *text = NULL;
-    if (class == H5T_STRING && H5Tis_variable_str(type) > 0) {
+    if (class == H5T_NO_CLASS || varies < 0)
+        return -1;
+    if (varies) {
         if (H5Aread(a, type, &text) < 0)
-            return false;
+            return -1;
         *crc = codec_crc32(text ? text : "", text ? strlen(text) : 0);
         H5free_memory(text);
-        return true;
+        return 1;
     }
     if (texts_only || (class != H5T_INTEGER && class != H5T_FLOAT) ||
-        H5Tget_size(type) > sizeof number || H5Aread(a, type, number) < 0)
-        return false;
+        H5Tget_size(type) > sizeof number)
+        return 0;
+    if (H5Aread(a, type, number) < 0)
+        return -1;
     *crc = codec_crc32(number, H5Tget_size(type));
-    return true;
+    return 1;
 }
 
 /* Called for each attribute, in the order of their names. */
@@ -291,14 +296,16 @@ static herr_t add_sealed(hid_t object, const char *name, const H5A_info_t *info,
     struct sealed *s = arg;
     (void)info;
     hid_t a = H5Aopen(object, name, H5P_DEFAULT), type = a < 0 ? -1 : H5Aget_type(a);
-    const bool good = type >= 0;
-    if (good && s->n < MOST_SEALED && crc_of_value(a, type, s->texts_only, &s->crc[s->n][1]))
+    int r = type < 0 ? -1 : 0;
+    if (r == 0 && s->n < MOST_SEALED)
+        r = crc_of_value(a, type, s->texts_only, &s->crc[s->n][1]);
+    if (r > 0)
         s->crc[s->n++][0] = codec_crc32(name, strlen(name));
     if (type >= 0)
         H5Tclose(type);
     if (a >= 0)
         H5Aclose(a);
-    return good ? 0 : -1;
+    return r < 0 ? -1 : 0;
 }
 
 static int put_seal(hid_t object, const struct sealed *s, struct err *e)

@@ -393,20 +393,21 @@ bool result_has_spectrum_numbers(const struct result_params *p)
     return result_params_have_map(p, RESULT_GRAY);
 }
 
-void result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                  struct spectrum_numbers *n)
+int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
+                                 struct spectrum_numbers *n, struct err *e)
 {
     const uint8_t filled = RESULT_FLAG_MISSING | RESULT_FLAG_DAMAGED | RESULT_FLAG_LEFT_OUT;
     const struct spectrum_sums tissue = {s->spectra[FEATURES_TISSUE].sums,
                                          s->spectra[FEATURES_TISSUE].windows},
                                glass = {s->spectra[FEATURES_GLASS].sums,
                                         s->spectra[FEATURES_GLASS].windows};
-    spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
-                          s->maps[RESULT_FLAGS].values, filled, s->nx * s->ny, n);
+    if (spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
+                              s->maps[RESULT_FLAGS].values, filled, s->nx * s->ny, n, e))
+        return -1;
     spectrum_numbers_noise(s->maps[RESULT_LEVEL].values, INT16_MIN, s->maps[RESULT_TISSUE].values,
                            s->maps[RESULT_FLAGS].values, filled, s->nx * s->ny, n);
-    spectrum_numbers_lines(&tissue, &glass, p->window, (p->high_db - p->low_db) / (double)p->bins,
-                           n);
+    return spectrum_numbers_lines(&tissue, &glass, p->window,
+                                  (p->high_db - p->low_db) / (double)p->bins, n, e);
 }
 
 size_t result_spectrum_sums(const struct result_params *p)

@@ -288,8 +288,8 @@ int result_find_glass(const struct result_slide *s, double *glass, struct err *e
 /* Does a result with these parameters have these numbers? They follow from the maps of gray, tissue
  * and flags and from both spectra. */
 bool result_has_spectrum_numbers(const struct result_params *p);
-void result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                  struct spectrum_numbers *n);
+int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
+                                 struct spectrum_numbers *n, struct err *e);
 /* Sums of a spectrum: window * (window / 2 + 1). */
 size_t result_spectrum_sums(const struct result_params *p);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.

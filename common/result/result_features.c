@@ -74,7 +74,8 @@ static int put_spectrum_numbers(hid_t o, const struct result_params *p,
                                 const struct result_slide *s, struct err *e)
 {
     struct spectrum_numbers n;
-    result_find_spectrum_numbers(p, s, &n);
+    if (result_find_spectrum_numbers(p, s, &n, e))
+        return -1;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         if (h5_put_real(o, spectrum_number_list[k].name, *spectrum_number_of(&n, k), e))
             return -1;
@@ -428,7 +429,8 @@ static int check_spectrum_numbers(const struct result_params *p, const struct re
                                   struct err *e)
 {
     struct spectrum_numbers want, have = s->of_spectra;
-    result_find_spectrum_numbers(p, s, &want);
+    if (result_find_spectrum_numbers(p, s, &want, e))
+        return -1;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         if (!same_real(*spectrum_number_of(&want, k), *spectrum_number_of(&have, k)))
             return err_set(e, "%s does not match the spectra and maps",

@@ -104,12 +104,14 @@ struct circle {
 };
 
 /* The component of cos 2 angle, and of sin 2 angle, of the level in the ring low <= f < high. */
-static void find_direction(const struct spectrum_sums *s, int64_t n, int64_t low, int64_t high,
-                           double out[2])
+static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low, int64_t high,
+                          double out[2], struct err *e)
 {
     double x = 0, y = 0, all = 0;
     struct circle *c = calloc((size_t)high + 2, sizeof *c);
-    for (int64_t v = -high; c && v <= high; v++)
+    if (!c)
+        return err_set(e, "out of memory");
+    for (int64_t v = -high; v <= high; v++)
         for (int64_t u = AXIS + 1; u < high; u++) {
             const int64_t square = v * v + u * u;
             if (llabs(v) <= AXIS || square < low * low || square >= high * high)
@@ -126,7 +128,7 @@ static void find_direction(const struct spectrum_sums *s, int64_t n, int64_t low
             r->level_y += level * sine;
             r->n++;
         }
-    for (int64_t k = 0; c && k <= high; k++)
+    for (int64_t k = 0; k <= high; k++)
         if (c[k].n > 0) {
             x += c[k].level_x - c[k].levels * c[k].x / c[k].n;
             y += c[k].level_y - c[k].levels * c[k].y / c[k].n;
@@ -135,20 +137,22 @@ static void find_direction(const struct spectrum_sums *s, int64_t n, int64_t low
     free(c);
     out[0] = all > 0 ? 2 * x / all : NAN;
     out[1] = all > 0 ? 2 * y / all : NAN;
+    return 0;
 }
 
-static void find_motion(const struct spectrum_sums *s, int64_t n, double width,
-                        struct spectrum_numbers *out)
+static int find_motion(const struct spectrum_sums *s, int64_t n, double width,
+                       struct spectrum_numbers *out, struct err *e)
 {
     double fine[2], own[2];
-    find_direction(s, n, n / 8, n / 4, fine);
-    find_direction(s, n, n / 32, n / 16, own);
+    if (find_direction(s, n, n / 8, n / 4, fine, e) || find_direction(s, n, n / 32, n / 16, own, e))
+        return -1;
     const double x = fine[0] - own[0], y = fine[1] - own[1];
     if (isnan(x) || isnan(y))
-        return;
+        return 0;
     out->direction_db = 2 * width * hypot(x, y);
     const double weakest = atan2(-y, -x) * 90 / M_PI;
     out->direction_deg = weakest < 0 ? weakest + 180 : weakest;
+    return 0;
 }
 
 /* --- detail --- */
@@ -169,8 +173,8 @@ static double ring_level(const struct spectrum_sums *s, int64_t n, double low, d
     return values ? (double)sum / (double)values / (double)s->windows : NAN;
 }
 
-void spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                            int64_t n, double width, struct spectrum_numbers *out)
+int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                           int64_t n, double width, struct spectrum_numbers *out, struct err *e)
 {
     const struct spectrum_sums *both[] = {tissue, glass};
     out->lines_db = out->lines_period_px = out->lines_deg = out->blocks_db = NAN;
@@ -179,11 +183,13 @@ void spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spe
         for (int rows = 0; rows < 2 && is_usable(both[k], n); rows++)
             search_axis(&(struct axis){both[k], n, rows}, width, is_usable(tissue, n), out);
     if (!is_usable(tissue, n))
-        return;
-    find_motion(tissue, n, width, out);
+        return 0;
+    if (find_motion(tissue, n, width, out, e))
+        return -1;
     const double coarse = ring_level(tissue, n, 0.04, 0.06);
     out->detail_4px_db = width * (ring_level(tissue, n, 0.21, 0.25) - coarse);
     out->detail_7px_db = width * (ring_level(tissue, n, 0.12, 0.16) - coarse);
+    return 0;
 }
 
 /* --- noise --- */
@@ -267,14 +273,17 @@ static double find_glass(const struct counts *c, double tissue_gray)
     return NAN;
 }
 
-void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                           uint8_t filled, int64_t windows, struct spectrum_numbers *out)
+int spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
+                          uint8_t filled, int64_t windows, struct spectrum_numbers *out,
+                          struct err *e)
 {
     struct counts *c = calloc(1, sizeof *c);
     int low = GRAYS, high = -1;
     bool known = true;
+    if (!c)
+        return err_set(e, "out of memory");
     out->glass_gray = out->tissue_gray = out->gray_low = out->gray_high = NAN;
-    for (int64_t k = 0; c && k < windows; k++) {
+    for (int64_t k = 0; k < windows; k++) {
         if (gray[k] == FEATURES_NO_GRAY || flags[k] & filled)
             continue;
         low = gray[k] < low ? gray[k] : low;
@@ -289,4 +298,5 @@ void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uin
         out->glass_gray = known ? find_glass(c, out->tissue_gray) : NAN;
     }
     free(c);
+    return 0;
 }

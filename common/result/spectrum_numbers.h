@@ -38,6 +38,8 @@
 #ifndef WSI_SPECTRUM_NUMBERS_H
 #define WSI_SPECTRUM_NUMBERS_H
 
+#include "common/base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,16 +69,17 @@ struct spectrum_sums {
     const uint64_t *sums;
     int64_t windows;
 };
-/* Lines, motion and detail. width: of a bin, dB. */
-void spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                            int64_t n, double width, struct spectrum_numbers *out);
+/* Lines, motion and detail. width: of a bin, dB. -1: out of memory, as below. */
+int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                           int64_t n, double width, struct spectrum_numbers *out, struct err *e);
 /* Noise, from level_db in hundredths of a dB; the rest as below. */
 void spectrum_numbers_noise(const int16_t *level, int16_t none, const uint8_t *tissue,
                             const uint8_t *flags, uint8_t filled, int64_t windows,
                             struct spectrum_numbers *out);
 /* Brightness. [windows] each; tissue: NULL or FEATURES_NO_TISSUE: not known. Windows whose flags
  * have any bit of `filled` are left out. */
-void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                           uint8_t filled, int64_t windows, struct spectrum_numbers *out);
+int spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
+                          uint8_t filled, int64_t windows, struct spectrum_numbers *out,
+                          struct err *e);
 
 #endif

@@ -22,7 +22,7 @@ struct bands_picture {
     int64_t width, height; /* px */
     int64_t cols, rows;    /* of a segment, px; those at the edges may reach beyond the picture */
     int channels;          /* of the rows: 3 = RGB or 1 = gray */
-    uint8_t background[3]; /* R, G, B of what is missing or damaged */
+    uint8_t background[3]; /* R, G, B of missing and damaged tiles */
     uint64_t whole_bytes;  /* memory that decoding one segment needs besides */
     /* Begins with a segment. 0, and *r is NULL if the file does not have it; ROWS_DAMAGED or -1.
      * Different threads may call it at once. */

@@ -288,7 +288,7 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
             "result of format_version 2: glass counts as tissue; compute it again");
 }
 
-/* --- what is missing to judge a slide --- */
+/* --- what a slide needs before it is judged --- */
 
 static bool is_judged(const struct report_view *r, int64_t k)
 {
