@@ -170,7 +170,7 @@ def test_forks_and_pickling():
         for method in ("fork", "spawn"):
             c = multiprocessing.get_context(method)
             queue = c.Queue()
-            p = c.Process(target=read_in_process, args=(fresh, queue))
+            p = c.Process(target=read_in_process, args=(fresh, queue), daemon=True)  # ends with the test
             p.start()
             expect(queue.get(timeout=60) == want, method)
             p.join(60)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import io
 import os
+import sys
 import threading
 from typing import Any, Callable, Iterable, Mapping, Sequence, TypeVar, Union
 from urllib.parse import urlsplit
@@ -57,6 +58,17 @@ class LocalFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def _forget_threads() -> None:
+    """After a fork: fsspec before 2023 would wait for a thread that the child does not have."""
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None and not hasattr(asyn, "reset_after_fork"):
+        asyn.reset_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 class RemoteFile:
