@@ -38,6 +38,7 @@ os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # for h5py: the stores are only r
 
 # a shell that starts `make check` in the background has SIGINT ignored, also in what we start
 signal.signal(signal.SIGINT, signal.default_int_handler)
+LONGEST = 1200  # s, of a test in the tiers check and ci
 
 
 def same_build():
@@ -499,12 +500,17 @@ def processor_time():
     return sum(os.times()[:4])
 
 
+def too_long(*_):
+    raise Failed("took more than %d s" % LONGEST)
+
+
 def main(scope, tier="check"):
     """Runs the tests of a program, or those that are named. `tier`: the first that includes the program."""
     chosen = sys.argv[1:]
     reach = os.environ.get("WSI_REACH")
     some_race = any(hasattr(test, "races") for test in scope.values())
     failed = 0
+    signal.signal(signal.SIGALRM, too_long)
     for name, test in list(scope.items()):
         if not name.startswith("test_") or not callable(test) or (chosen and name not in chosen):
             continue
@@ -518,6 +524,7 @@ def main(scope, tier="check"):
         if reach:
             watch_reach(os.path.join(reach, label))
         begun, used = time.time(), processor_time()
+        signal.alarm(0 if os.environ.get("TIER", "all") == "all" else LONGEST)
         try:
             test()
             nobody_changed_shared_files()
@@ -530,4 +537,6 @@ def main(scope, tier="check"):
             if not isinstance(e, Failed):
                 traceback.print_exc()
     shutil.rmtree(TMP, ignore_errors=True)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)  # a thread or child of this program that never ends
     sys.exit(1 if failed else 0)
