@@ -157,7 +157,6 @@ def test_strips():
         (write("gray.tif", gray, rows=50), gray), (write("white.tif", 255 - gray, photometric=0), gray),
         (write("planes.tif", p, rows=50, planes=2, compression=DEFLATE), p),
         (write("alpha.tif", alpha, more={EXTRA: (3, [2])}.items()), p), (write("extra.tif", alpha), p),
-        (write("clear.tif", np.concatenate([p, 0 * gray], 2), more={EXTRA: (3, [2])}.items()), 0 * p + 255),
         (write("preview.tif", p, pages=[p[::8, ::8]]), p),
     ]
     for slide, want in cases:
@@ -186,6 +185,87 @@ def test_pictures_of_other_programs():
             check_pixels(path + name, want if want.ndim == 3 else want[:, :, None], "picture", "%s %s %s" % (name, mode, options))
     Image.fromarray(p).save(path + ".jpg", dpi=(101600, 101600))  # for print, whatever it says
     expect(convert(path + ".jpg")[2]["mpp_x"] is None, "um per px of a JPEG")
+
+
+def test_what_is_transparent_is_missing():
+    """Glass that was never scanned: as in slides that go through OpenSlide."""
+    Image = with_pillow()
+    p, path = picture(), os.path.join(tmp(), "a.png")
+    alpha = np.zeros(p.shape[:2] + (1,), np.uint8)
+    alpha[250:300, 300:500] = 255
+    alpha[699, 899] = 1
+    rgba = np.concatenate([p, alpha], 2)
+    Image.fromarray(rgba).save(path)
+    colours = rgba.astype(int)
+    want = np.uint8((colours[:, :, :3] * alpha + 255 * (255 - alpha.astype(int)) + 127) // 255)
+    whole = np.array([[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
+    more = {EXTRA: (3, [2])}.items()
+    slides = [path, write("strips.tif", rgba, rows=50, more=more), write("planes.tif", rgba, rows=50, planes=2, compression=DEFLATE, more=more),
+              write("large.tif", rgba, (4112, 4112), compression=DEFLATE, more=more)]
+    for slide in slides:
+        out, _, j = convert(slide, "--codec", "none")
+        with h5py.File(out, "r") as f:
+            status = np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
+        expect(np.array_equal(status == 0, whole == 1) and j["tiles_missing"] == 9, "%s: %s", slide, status)
+        expect(np.array_equal(pixels(out), want), "%s: pixels", slide)
+    rgba[:, :, 3] = 0
+    Image.fromarray(rgba).save(path)
+    says(convert(path, status=1)[1].err, "nothing of it was scanned")
+
+
+def test_profiles_of_pictures():
+    Image = with_pillow()
+    p, path, n = picture(300, 300), os.path.join(tmp(), "a"), 100_000
+    profile = struct.pack(">I", n) + b"ADBE" + bytes(4) + b"scnrRGB XYZ " + bytes(12) + b"acsp" + bytes(88) + struct.pack(">I4sII", 1, b"A2B0", 144, n - 144)
+    profile += b"mft2" + bytes(k * k % 251 for k in range(n - 148))
+    for name in (".png", ".jpg", ".tif"):
+        for given in (profile, None):
+            Image.fromarray(p).save(path + name, icc_profile=given)
+            with h5py.File(convert(path + name, "--keep-identifiers")[0], "r") as f:
+                expect(("icc_profile" in f) == (given is not None), "%s: a profile from nowhere, or none", name)
+                expect(given is None or f["icc_profile"][()].tobytes() == given, "%s: another profile", name)
+    data = open(path + ".jpg", "rb").read()  # a piece is lost: the rest is no profile
+    Image.fromarray(p).save(path + ".jpg", icc_profile=profile)
+    data = open(path + ".jpg", "rb").read()
+    at = data.index(b"ICC_PROFILE\0\2")
+    with open(path + ".jpg", "wb") as f:
+        f.write(data[:at] + b"X" + data[at + 1:])
+    with h5py.File(convert(path + ".jpg", "--keep-identifiers")[0], "r") as f:
+        expect("icc_profile" not in f, "half a profile")
+
+
+OME = """<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">%s</OME>"""
+IMAGE = """<Image ID="Image:%d" Name="%s"><Pixels ID="Pixels:%d" DimensionOrder="XYCZT" Type="uint8" SizeX="%d" SizeY="%d" SizeZ="%d" SizeC="3" SizeT="1"
+ PhysicalSizeX="0.5" PhysicalSizeY="500" PhysicalSizeYUnit="nm"><TiffData IFD="%d" PlaneCount="1"/></Pixels></Image>"""
+
+
+def test_ome_tiff_in_strips():
+    """The XML states um per px, and which directory is the slide."""
+    p, label = picture(300, 400), picture(500, 600)
+
+    def described(*images, pages=()):
+        text = OME % "".join(IMAGE % (k, name, k, w, h, z, ifd) for k, (name, w, h, z, ifd) in enumerate(images))
+        path = write("a.ome.tif", p, rows=50, pages=pages)
+        t = Tiff(path)
+        data = text.encode() + b"\0"
+        at = len(t.data)
+        t.data += data + bytes(len(data) % 2)
+        first = t.u32(4)  # a new first directory with the tag 270
+        n = struct.unpack_from("<H", t.data, first)[0]
+        entries = [bytes(t.data[first + 2 + 12 * k:first + 14 + 12 * k]) for k in range(n)] + [struct.pack("<HHII", 270, 2, len(data), at)]
+        after = bytes(t.data[first + 2 + 12 * n:first + 6 + 12 * n])
+        struct.pack_into("<I", t.data, 4, len(t.data))
+        t.data += struct.pack("<H", n + 1) + b"".join(sorted(entries, key=lambda e: struct.unpack_from("<H", e)[0])) + after
+        with open(path, "wb") as f:
+            f.write(t.data)
+        return path
+    for images, pages in (([("slide", 400, 300, 1, 0)], ()), ([("label", 600, 500, 1, 0), ("slide", 400, 300, 1, 1)], [label])):
+        out, _, j = convert(described(*images, pages=pages), "--codec", "none")
+        expect((j["reader"], j["mpp_x"], j["mpp_y"]) == ("picture", 0.5, 0.5), "%s", j)
+        expect(np.array_equal(pixels(out), p), "pixels")
+    for image, words in ((("slide", 400, 300, 3, 0), "3 focal planes"), (("slide", 400, 300, 1, 4), "is directory 4, but it has 1"),
+                         (("label", 400, 300, 1, 0), "without a slide")):
+        says(convert(described(image), status=1)[1].err, words)
 
 
 def test_pictures_in_folders():

@@ -14,6 +14,7 @@ struct band {
     int64_t number; /* -1: none */
     enum store_status status;
     uint8_t *pixels; /* [BANDS_TILE][used][channels] */
+    uint8_t *shown;  /* [used]: 0 where all pixels of a column of them are transparent */
 };
 
 struct column {
@@ -49,7 +50,8 @@ static int open_column(const struct bands *b, struct column *c, int64_t k)
     for (int64_t n = 0; c->bands && n < b->n_bands; n++) {
         c->bands[n].number = -1;
         c->bands[n].pixels = malloc((size_t)(BANDS_TILE * c->used * p->channels));
-        if (!c->bands[n].pixels)
+        c->bands[n].shown = malloc((size_t)c->used);
+        if (!c->bands[n].pixels || !c->bands[n].shown)
             return -1;
     }
     return c->line && c->bands && c->has_lock ? 0 : -1;
@@ -104,8 +106,10 @@ struct bands *bands_open(const struct bands_picture *p, int threads, struct err 
 static void close_column(const struct bands *b, struct column *c)
 {
     rows_close(c->rows);
-    for (int64_t n = 0; c->bands && n < b->n_bands; n++)
+    for (int64_t n = 0; c->bands && n < b->n_bands; n++) {
         free(c->bands[n].pixels);
+        free(c->bands[n].shown);
+    }
     free(c->bands);
     free(c->line);
     if (c->has_lock)
@@ -196,6 +200,16 @@ static enum store_status joined(enum store_status a, enum store_status b)
                                                     : STORE_MISSING;
 }
 
+static void take_row(const struct column *c, size_t pitch, struct band *d, uint8_t *row)
+{
+    const uint8_t *alpha = c->rows->alpha;
+    memcpy(row, c->line, pitch);
+    if (!alpha)
+        memset(d->shown, 1, (size_t)c->used);
+    for (int64_t x = 0; alpha && x < c->used; x++)
+        d->shown[x] |= alpha[x];
+}
+
 /* Decodes the band that begins at c->next. */
 static int fill_band(struct bands *b, struct column *c, struct err *e)
 {
@@ -205,12 +219,13 @@ static int fill_band(struct bands *b, struct column *c, struct err *e)
     const int64_t number = c->next / BANDS_TILE;
     d->number = -1;
     d->status = STORE_MISSING;
+    memset(d->shown, 0, (size_t)c->used);
     for (int64_t y = 0; y < BANDS_TILE && c->next < p->height; y++) {
         uint8_t *row = d->pixels + (size_t)y * pitch;
         if (next_row(b, c, e))
             return -1;
         if (c->status == STORE_WHOLE)
-            memcpy(row, c->line, pitch);
+            take_row(c, pitch, d, row);
         else
             fill(p, c->used, row);
         d->status = joined(d->status, c->status);
@@ -256,6 +271,15 @@ static void copy_pixels(const uint8_t *from, int from_channels, int64_t n, int c
             memset(out + 3 * k, from[k], 3);
 }
 
+/* What was never scanned is transparent, and so it is missing. */
+static enum store_status part_status(const struct band *d, const struct part *t)
+{
+    for (int64_t x = 0; d->status == STORE_WHOLE && x < t->cols; x++)
+        if (d->shown[t->from + x])
+            return STORE_WHOLE;
+    return d->status == STORE_WHOLE ? STORE_MISSING : d->status;
+}
+
 static int read_part(struct bands *b, struct column *c, int64_t row, const struct part *t,
                      int channels, uint8_t *out, enum store_status *status, struct err *e)
 {
@@ -266,7 +290,7 @@ static int read_part(struct bands *b, struct column *c, int64_t row, const struc
         copy_pixels(d->pixels + (y * c->used + t->from) * own, own, t->cols, channels,
                     out + (y * BANDS_TILE + t->x) * channels);
     if (d)
-        *status = joined(*status, d->status);
+        *status = joined(*status, part_status(d, t));
     else
         c->next = c->next / b->picture.rows * b->picture.rows; /* begins anew */
     pthread_mutex_unlock(&c->lock);

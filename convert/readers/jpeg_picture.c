@@ -1,8 +1,12 @@
 /* jpeg_picture.c - a JPEG file as rows; see rows.h. */
+#include "common/base/read_at.h"
 #include "common/codec/jpeg_rows.h"
 #include "convert/readers/rows.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct jpeg_picture_rows {
     struct rows rows;
@@ -36,7 +40,7 @@ int jpeg_picture_open(struct rows **out, const struct slide_file *file, struct r
                                        .bytes = slide_file_bytes(file),
                                        .colours = JPEG_FILE,
                                        .most_bytes = ROWS_MOST_BYTES};
-    struct jpeg_picture_rows *r = malloc(sizeof *r);
+    struct jpeg_picture_rows *r = calloc(1, sizeof *r);
     *out = NULL;
     if (!r)
         return err_set(e, "out of memory");
@@ -48,4 +52,74 @@ int jpeg_picture_open(struct rows **out, const struct slide_file *file, struct r
     }
     *out = &r->rows;
     return 0;
+}
+
+/* --- the ICC profile: up to 255 pieces in markers APP2, each with its number and how many --- */
+
+enum { APP2 = 0xe2, SOS = 0xda, PIECE_HEAD = 14, MOST_PIECES = 255, MOST_MARKERS = 100000 };
+
+struct pieces {
+    struct {
+        uint64_t at;
+        size_t bytes;
+    } list[MOST_PIECES + 1]; /* by number, from 1; at 0: it is not there */
+    int n;                   /* how many there are to be */
+};
+
+static void take_piece(struct pieces *p, const uint8_t head[4 + PIECE_HEAD], uint64_t at, size_t n)
+{
+    const int number = head[4 + 12], all = head[4 + 13];
+    if (n < PIECE_HEAD || memcmp(head + 4, "ICC_PROFILE", 12) != 0 || number < 1)
+        return;
+    p->list[number].at = at + PIECE_HEAD;
+    p->list[number].bytes = n - PIECE_HEAD;
+    p->n = all;
+}
+
+/* False: the file cannot be read, or has no markers where they have to be. */
+static bool find_pieces(const struct slide_file *f, struct pieces *p)
+{
+    uint8_t head[4 + PIECE_HEAD];
+    uint64_t at = 2;
+    for (int k = 0; k < MOST_MARKERS; k++) {
+        memset(head, 0, sizeof head);
+        if (read_at(f->fd, at, head, sizeof head) < 4 || head[0] != 0xff)
+            return false;
+        const size_t n = (size_t)head[2] << 8 | head[3]; /* with these two bytes */
+        if (head[1] == SOS || n < 2)
+            return n >= 2;
+        if (head[1] == APP2)
+            take_piece(p, head, at + 4, n - 2);
+        at += 2 + n;
+    }
+    return true;
+}
+
+static size_t bytes_of(const struct pieces *p)
+{
+    size_t all = 0;
+    for (int k = 1; k <= p->n; k++) {
+        if (!p->list[k].at)
+            return 0;
+        all += p->list[k].bytes;
+    }
+    return all;
+}
+
+int jpeg_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e)
+{
+    struct pieces p = {.n = 0};
+    errno = 0;
+    const bool found = find_pieces(file, &p);
+    if (!found && errno)
+        return err_sys(e, "cannot read");
+    const size_t all = found ? bytes_of(&p) : 0;
+    if (all == 0)
+        return 0;
+    if (!(*icc = malloc(all)))
+        return err_set(e, "out of memory");
+    *bytes = 0;
+    for (int k = 1; k <= p.n; k++)
+        *bytes += read_at(file->fd, p.list[k].at, *icc + *bytes, p.list[k].bytes);
+    return *bytes == all ? 1 : err_sys(e, "cannot read");
 }

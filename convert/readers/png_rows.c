@@ -21,7 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER = 1 << 16, SIGNATURE = 8, MOST_SIDE = 1 << 20 };
+enum {
+    BUFFER = 1 << 16,
+    SIGNATURE = 8,
+    MOST_SIDE = 1 << 20,
+    MOST_RATIO = 1032, /* of deflate */
+};
 
 struct png_rows {
     struct rows rows;
@@ -29,12 +34,13 @@ struct png_rows {
     png_infop info;
     jmp_buf failed;
     char why[160];
-    int fd;
+    const struct slide_file *file;
     uint64_t at, end; /* of what has not been read; find_end() */
     int trouble;      /* errno of a failed read, or 0 */
     int64_t cols, height, y;
     int samples;     /* of a pixel: 1 to 4 */
     uint8_t *line;   /* [cols][samples] */
+    uint8_t *alpha;  /* [cols] */
     uint8_t **whole; /* [height] rows of an interlaced picture, else NULL */
     uint8_t *pixels; /* of these */
 };
@@ -130,7 +136,7 @@ static void take(png_structp png, png_bytep out, png_size_t n)
     errno = 0;
     if (n > r->end - r->at)
         png_error(png, "the file ends early, or a checksum is wrong");
-    if (read_at(r->fd, r->at, out, n) < n) {
+    if (read_at(r->file->fd, r->at, out, n) < n) {
         r->trouble = errno;
         png_error(png, "cannot read");
     }
@@ -144,6 +150,7 @@ static void close_png(struct rows *rows)
     struct png_rows *r = (struct png_rows *)rows;
     png_destroy_read_struct(&r->png, &r->info, NULL);
     free(r->line);
+    free(r->alpha);
     free(r->whole);
     free(r->pixels);
     free(r);
@@ -191,6 +198,12 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
         err_set(e, "a PNG of 16 bits; only 8-bit RGB and gray are converted");
         return ROWS_OTHER;
     }
+    const uint64_t pitch = png_get_rowbytes(r->png, r->info);
+    if (png_get_image_height(r->png, r->info) / MOST_RATIO >
+        slide_file_bytes(r->file) / pitch + 1) {
+        err_set(e, "the file is too small for its pixels");
+        return ROWS_DAMAGED;
+    }
     png_set_expand(r->png);
     const bool interlaced = png_set_interlace_handling(r->png) > 1;
     png_read_update_info(r->png, r->info);
@@ -198,7 +211,9 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
     r->height = png_get_image_height(r->png, r->info);
     r->samples = png_get_channels(r->png, r->info);
     r->line = malloc((size_t)r->cols * 4);
-    if (!r->line || png_get_rowbytes(r->png, r->info) > (size_t)r->cols * 4)
+    r->alpha = malloc((size_t)r->cols);
+    r->rows.alpha = r->samples % 2 == 0 ? r->alpha : NULL;
+    if (!r->line || !r->alpha || png_get_rowbytes(r->png, r->info) > (size_t)r->cols * 4)
         return err_set(e, "out of memory");
     *p = (struct rows_picture){r->cols, r->height, r->samples < 3 ? 1 : 3};
     return interlaced ? take_whole(r, e) : 0;
@@ -212,6 +227,7 @@ static void compose(const struct png_rows *r, const uint8_t *line, uint8_t *out)
     const bool alpha = r->samples % 2 == 0;
     for (int64_t x = 0; x < r->cols; x++, line += r->samples, out += colours) {
         const int a = alpha ? line[colours] : 255;
+        r->alpha[x] = (uint8_t)a;
         for (int k = 0; k < colours; k++)
             out[k] = (uint8_t)((line[k] * a + 255 * (255 - a) + 127) / 255);
     }
@@ -243,16 +259,15 @@ static int next_row(struct rows *rows, uint8_t *out, struct err *e)
     return bad;
 }
 
-int png_rows_open(struct rows **out, const struct slide_file *file, struct rows_picture *p,
-                  struct err *e)
+static int open_png(struct png_rows **out, const struct slide_file *file, struct rows_picture *p,
+                    struct err *e)
 {
     static const struct rows_kind kind = {next_row, close_png};
     struct png_rows *r = calloc(1, sizeof *r);
-    *out = NULL;
     if (!r)
         return err_set(e, "out of memory");
     r->rows.kind = &kind;
-    r->fd = file->fd;
+    r->file = file;
     int bad = find_end(r, file, e);
     if (bad == 0) {
         r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, fail, ignore);
@@ -265,8 +280,39 @@ int png_rows_open(struct rows **out, const struct slide_file *file, struct rows_
         errno = code;
         return bad;
     }
-    *out = &r->rows;
+    *out = r;
     return 0;
+}
+
+int png_rows_open(struct rows **out, const struct slide_file *file, struct rows_picture *p,
+                  struct err *e)
+{
+    struct png_rows *r = NULL;
+    const int bad = open_png(&r, file, p, e);
+    *out = r ? &r->rows : NULL;
+    return bad;
+}
+
+/* libpng unpacks the profile, up to 8 MB, and checks its length. */
+int png_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e)
+{
+    struct rows_picture p;
+    struct png_rows *r = NULL;
+    char *name;
+    int method, found = 0;
+    png_bytep profile = NULL;
+    png_uint_32 n = 0;
+    const int bad = open_png(&r, file, &p, e);
+    if (bad)
+        return bad == -1 ? -1 : 0;
+    if (png_get_iCCP(r->png, r->info, &name, &method, &profile, &n) == PNG_INFO_iCCP && n > 0) {
+        found = (*icc = malloc(n)) ? 1 : err_set(e, "out of memory");
+        *bytes = n;
+        if (found > 0)
+            memcpy(*icc, profile, n);
+    }
+    close_png(&r->rows);
+    return found;
 }
 
 #else
@@ -279,6 +325,12 @@ int png_rows_open(struct rows **r, const struct slide_file *file, struct rows_pi
     err_set(e, "this build reads no PNG, because libpng was missing; install it (libpng-dev) and "
                "build again");
     return ROWS_OTHER;
+}
+
+int png_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e)
+{
+    (void)file, (void)icc, (void)bytes, (void)e;
+    return 0;
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/base/err.h"
 #include "convert/readers/slide_file.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -32,6 +33,7 @@ struct rows_kind {
 /* The first member of every kind's own struct. */
 struct rows {
     const struct rows_kind *kind;
+    const uint8_t *alpha; /* of the last row, [cols] u8; NULL: all pixels are opaque */
 };
 
 /* NULL is allowed. */
@@ -53,5 +55,8 @@ int png_rows_open(struct rows **r, const struct slide_file *file, struct rows_pi
                   struct err *e);
 int jpeg_picture_open(struct rows **r, const struct slide_file *file, struct rows_picture *p,
                       struct err *e);
+/* The ICC profile of such a file, to be free()d. 1; 0: none, or none that is whole; -1. */
+int png_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e);
+int jpeg_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e);
 
 #endif

@@ -2,13 +2,15 @@
  * slide_picture.c - plain pictures as slides of one level: TIFF in strips, PNG and JPEG.
  *
  * Fields of a microscope camera, cores of a tissue microarray, exports of viewers. um per px is
- * unknown: resolutions in such files are for print. bands.h makes tiles of them.
+ * unknown, as resolutions in such files are for print, unless OME-XML states it. bands.h makes
+ * tiles of them.
  */
 #include "convert/readers/slide.h"
 
 #include "common/base/read_at.h"
 #include "convert/readers/bands.h"
 #include "convert/readers/tiff_picture.h"
+#include "convert/readers/tiff_pyramid.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,6 +23,7 @@ enum { ORIENTATION = 274, MOST_PAGES = 1024, MOST_ICC = 1 << 26 };
 
 typedef int opener(struct rows **r, const struct slide_file *file, struct rows_picture *p,
                    struct err *e);
+typedef int profiler(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e);
 
 struct picture {
     struct slide slide;
@@ -29,8 +32,9 @@ struct picture {
     struct tiff_picture tiff; /* its places are NULL for other files */
     opener *open;             /* of those */
     struct rows_picture whole;
-    int orientation; /* by TIFF's tag; 0: none */
-    bool lacks_tag;  /* the values of a tag are not in the file */
+    double mpp_x, mpp_y; /* NaN when unknown */
+    int orientation;     /* by TIFF's tag; 0: none */
+    bool lacks_tag;      /* the values of a tag are not in the file */
     uint8_t *icc;
     size_t icc_bytes;
 };
@@ -166,6 +170,20 @@ static int find_page(const struct tiff_file *t, uint64_t *at, struct err *e)
     return r;
 }
 
+/* As find_page, of a file with OME-XML, which says where the slide is. */
+static int find_ome_page(struct picture *v, uint64_t *at, struct err *e)
+{
+    struct tiff_pyramid p;
+    const int r = tiff_pyramid_read(&p, v->file, e);
+    tiff_pyramid_free(&p);
+    if (r || !p.in_strips)
+        return r < 0 ? -1 : 0;
+    *at = p.in_strips;
+    v->mpp_x = p.mpp_x;
+    v->mpp_y = p.mpp_y;
+    return 1;
+}
+
 /* --- opening --- */
 
 static int begin_whole(const void *ctx, int64_t col, int64_t row, struct rows **r, struct err *e)
@@ -194,7 +212,8 @@ static int rejected(int bad, struct err *e)
     return -1;
 }
 
-static int open_whole(struct picture *v, opener *open, struct bands_picture *b, struct err *e)
+static int open_whole(struct picture *v, opener *open, profiler *icc, struct bands_picture *b,
+                      struct err *e)
 {
     struct rows *r;
     v->open = open;
@@ -204,6 +223,8 @@ static int open_whole(struct picture *v, opener *open, struct bands_picture *b, 
     if (bad)
         return rejected(bad, e);
     rows_close(r);
+    if (icc(v->file, &v->icc, &v->icc_bytes, e) < 0)
+        return -1;
     *b = (struct bands_picture){.width = v->whole.cols,
                                 .height = v->whole.rows,
                                 .cols = v->whole.cols,
@@ -233,7 +254,9 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
 {
     struct tiff_directory d;
     uint64_t at = 0;
-    int r = find_page(t, &at, e);
+    int r = find_ome_page(v, &at, e);
+    if (r == 0)
+        r = find_page(t, &at, e);
     if (r <= 0)
         return r;
     const int bad = tiff_picture_read(&v->tiff, v->file, at, e);
@@ -260,15 +283,16 @@ static int open_any(struct picture *v, struct bands_picture *b, const char **ven
         return errno ? err_sys(e, "cannot read") : 0;
     *vendor = "png";
     if (!memcmp(head, "\x89PNG\r\n\x1a\n", 8))
-        return open_whole(v, png_rows_open, b, e);
+        return open_whole(v, png_rows_open, png_picture_icc, b, e);
     *vendor = "jpeg";
     if (!memcmp(head, "\xff\xd8\xff", 3))
-        return open_whole(v, jpeg_picture_open, b, e);
+        return open_whole(v, jpeg_picture_open, jpeg_picture_icc, b, e);
     *vendor = "tiff";
     return tiff_file_open(&t, v->file) ? open_strips(v, &t, b, e) : 0;
 }
 
-static void describe(const struct bands_picture *b, const char *vendor, struct slide_info *i)
+static void describe(const struct picture *v, const struct bands_picture *b, const char *vendor,
+                     struct slide_info *i)
 {
     *i = (struct slide_info){.downsample = 1,
                              .levels = 1,
@@ -278,8 +302,8 @@ static void describe(const struct bands_picture *b, const char *vendor, struct s
                              .height = b->height,
                              .tile_cols = BANDS_TILE,
                              .tile_rows = BANDS_TILE,
-                             .mpp_x = NAN,
-                             .mpp_y = NAN,
+                             .mpp_x = v->mpp_x,
+                             .mpp_y = v->mpp_y,
                              .objective_power = NAN};
     memset(i->background, 255, 3);
     snprintf(i->vendor, sizeof i->vendor, "%s", vendor);
@@ -295,6 +319,7 @@ static int picture_open(struct slide **out, const struct slide_file *file, int64
     if (!v)
         return err_set(e, "out of memory");
     v->slide.reader = &slide_picture;
+    v->mpp_x = v->mpp_y = NAN;
     v->file = file;
     int r = open_any(v, &b, &vendor, e);
     if (r > 0 && level > 0)
@@ -307,7 +332,7 @@ static int picture_open(struct slide **out, const struct slide_file *file, int64
         errno = code;
         return r;
     }
-    describe(&b, vendor, info);
+    describe(v, &b, vendor, info);
     if (v->lacks_tag)
         snprintf(info->problem, sizeof info->problem,
                  "a tag of its directory lies outside the file");

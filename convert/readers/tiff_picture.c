@@ -253,6 +253,7 @@ struct picture_rows {
     struct rows *planes[TIFF_MOST_SAMPLES];
     uint8_t *line;  /* [cols][samples] */
     uint8_t *plane; /* [cols] */
+    uint8_t *alpha; /* [cols] */
 };
 
 static void close_picture(struct rows *rows)
@@ -262,6 +263,7 @@ static void close_picture(struct rows *rows)
         rows_close(r->planes[k]);
     free(r->line);
     free(r->plane);
+    free(r->alpha);
     free(r);
 }
 
@@ -312,6 +314,8 @@ static int next_row(struct rows *rows, uint8_t *out, struct err *e)
     }
     if (to != out)
         convert_row(p, to, out);
+    for (int64_t x = 0; p->has_alpha && x < p->cols; x++)
+        r->alpha[x] = to[(x + 1) * p->samples - 1];
     return 0;
 }
 
@@ -353,8 +357,10 @@ static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows 
     r->picture = p;
     r->line = malloc((size_t)(p->cols * p->samples));
     r->plane = malloc((size_t)p->cols);
-    const int bad =
-        r->line && r->plane ? begin_planes(r, col, row, e) : err_set(e, "out of memory");
+    r->alpha = malloc((size_t)p->cols);
+    r->rows.alpha = p->has_alpha ? r->alpha : NULL;
+    const int bad = r->line && r->plane && r->alpha ? begin_planes(r, col, row, e)
+                                                    : err_set(e, "out of memory");
     if (bad) {
         const int code = errno;
         close_picture(&r->rows);

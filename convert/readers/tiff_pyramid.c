@@ -439,6 +439,11 @@ static int read_pages(struct search *s, struct err *e)
     if (list_pages(s, e))
         return -1;
     const int r = find_base(s, &base, e);
+    if (r == 0 && s->p->kind == TIFF_OME) {
+        s->p->in_strips = base->at;
+        s->p->mpp_x = s->xml.images[s->image].mpp_x;
+        s->p->mpp_y = s->xml.images[s->image].mpp_y;
+    }
     if (r <= 0)
         return r;
     if (list_levels(s, base, e))

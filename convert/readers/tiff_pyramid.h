@@ -29,10 +29,12 @@ enum tiff_kind { TIFF_APERIO, TIFF_PHILIPS, TIFF_OME, TIFF_GENERIC };
 
 struct tiff_pyramid {
     enum tiff_kind kind;
-    char *description;        /* of the first directory */
-    double mpp_x, mpp_y;      /* of level 0 by XML or tags, NaN without; not Aperio's */
-    bool has_icc;             /* level 0 states a profile */
-    int64_t levels;           /* entries of the next three */
+    char *description;   /* of the first directory */
+    double mpp_x, mpp_y; /* of level 0 by XML or tags, NaN without; not Aperio's */
+    uint64_t
+        in_strips;  /* offset of the directory that OME-XML states, if it has no tiles; else 0 */
+    bool has_icc;   /* level 0 states a profile */
+    int64_t levels; /* entries of the next three */
     uint64_t at[TIFF_LEVELS]; /* offsets of their directories */
     double downsamples[TIFF_LEVELS];
     int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
