@@ -100,6 +100,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->quickhash, sizeof i->quickhash, "%s", s->quickhash);
     snprintf(i->vendor, sizeof i->vendor, "%s", s->vendor);
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
+    snprintf(i->library, sizeof i->library, "%s", s->library ? s->library : "");
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
     if (!o->no_tissue)
         tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);

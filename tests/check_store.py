@@ -230,6 +230,13 @@ def test_which_reader_it_was():
     for name, reader in (("CMU-1-Small-Region.svs", "svs"), ("CMU-1-Small-Region.jpeg.tiff", "tiff")):
         with h5py.File(store(real(name)), "r") as f:
             expect(f.attrs["reader"] in (reader, reader.encode()), "%s: %s", name, f.attrs["reader"])
+            expect("library" not in f.attrs, "%s: %s", name, dict(f.attrs))
+    path = store(made("--size", "300x300", "--container", "generic", "--compression", "lzma", name="lzma"))
+    with h5py.File(path, "r") as f:
+        library = f.attrs["library"]
+        expect(library.startswith("OpenSlide ") and library + "," in run(WSI2H5, "--version").out, "%s", library)
+    says(run(H5SPEC, "info", path).out, "read by openslide (%s)" % library)
+    expect(json_lines(run(H5SPEC, "info", "--json", path).out)[0]["library"] == library, "JSON")
 
 
 def test_uncompressed_svs():

@@ -67,6 +67,7 @@ struct store_info {
     bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
     const struct codec *codec;
+    char library[64];         /* that read the tiles, such as "OpenSlide 3.4.1"; "": our own */
     char tissue_rule[96];     /* how the tissue map was made; "": there is none */
     char tissue_missing[96];  /* why there is no tissue map; "": there is one, or none was wanted */
     char tissue_doubt[96];    /* what the map shows that makes it doubtful; "": nothing */

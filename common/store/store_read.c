@@ -75,6 +75,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
         return -1;
     if (get_optional_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e) ||
         get_optional_text(f, "colour_conflict", i->colour_conflict, sizeof i->colour_conflict, e) ||
+        get_optional_text(f, "library", i->library, sizeof i->library, e) ||
         get_optional_text(f, "tissue_rule", i->tissue_rule, sizeof i->tissue_rule, e) ||
         get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e) ||
         get_optional_text(f, "tissue_doubt", i->tissue_doubt, sizeof i->tissue_doubt, e))

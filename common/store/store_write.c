@@ -63,6 +63,8 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
             return -1;
     if (i->codec_reason[0] && h5_put_text(f, "codec_reason", i->codec_reason, e))
         return -1;
+    if (i->library[0] && h5_put_text(f, "library", i->library, e))
+        return -1;
     if (i->tissue_rule[0] && h5_put_text(f, "tissue_rule", i->tissue_rule, e))
         return -1;
     if (h5_put_int(f, "source_bytes", i->source_bytes, e))

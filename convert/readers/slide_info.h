@@ -12,12 +12,13 @@
 enum { SLIDE_LEVELS = 32 };
 
 struct slide_info {
-    const char *reader; /* name of the reader that opened the slide */
-    char vendor[64];    /* OpenSlide's name of the format */
-    char quickhash[80]; /* OpenSlide's quickhash-1, "" when there is none */
-    int64_t level;      /* the open level */
-    double downsample;  /* of the open level */
-    int64_t levels;     /* entries of downsamples[] */
+    const char *reader;  /* name of the reader that opened the slide */
+    const char *library; /* that reads the tiles, such as "OpenSlide 3.4.1"; NULL: this program */
+    char vendor[64];     /* OpenSlide's name of the format */
+    char quickhash[80];  /* OpenSlide's quickhash-1, "" when there is none */
+    int64_t level;       /* the open level */
+    double downsample;   /* of the open level */
+    int64_t levels;      /* entries of downsamples[] */
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
     bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */

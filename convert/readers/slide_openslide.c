@@ -119,6 +119,7 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
 {
     struct slide_metadata *m = NULL;
     const int found = slide_metadata_open(&m, file, level, info, e);
+    info->library = slide_metadata_library();
     if (found <= 0)
         return found == -1 || sources_check_mirax(file, e) || found ? -1 : 0;
     if (check_safe(file, info, e) || slide_metadata_confirm(m, e)) {

@@ -24,6 +24,8 @@ static void put_slide(const struct store_info *i)
     json_text("quickhash", i->quickhash);
     json_text("vendor", i->vendor);
     json_text("reader", i->reader);
+    if (i->library[0])
+        json_text("library", i->library);
     json_bool("identifiers", i->identifiers);
     json_int("level", i->level);
     json_real("downsample", i->downsample);

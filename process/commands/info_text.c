@@ -62,6 +62,11 @@ static void print_slide(const struct store_info *i)
     print_name(i->vendor);
     printf(", %s), read by ", number_size(size, (double)i->source_bytes));
     print_name(i->reader);
+    if (i->library[0]) {
+        fputs(" (", stdout);
+        print_name(i->library);
+        putchar(')');
+    }
     putchar('\n');
     if (i->source_problem[0]) {
         label("problem");
