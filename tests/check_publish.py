@@ -327,6 +327,14 @@ def test_disk_full_for_h5spec():
                lambda path: run(H5SPEC, "info", path))
 
 
+def test_disk_full_for_maps():
+    result = spectrum(store(small()))
+    for kib in (4, 12, 40):
+        with Tmpfs(kib) as out:
+            p = run(H5SPEC, "map", "-q", "--format", "all", "-o", os.path.join(out, "m"), result, status=5)
+            says(p.err, out, "pace left")
+
+
 def test_disk_full_in_the_middle_of_many():
     tiny = made("--size", "260x260", "--tissue", "none", name="tiny")
     need = os.path.getsize(store(small())) // 1024

@@ -273,7 +273,7 @@ def test_files_that_are_no_scores():
             f.write(text)
         return path
     for text, words in ((b"", "no header line"), (b"a,b\n1,2\n", "no column x"), (b"x,y,size\n1,2,3\n", "no column of values"), (b"x,y,v\n1,2,3\n", "--patch"),
-                        (b"x,y,size,x_px,v\n", "two columns"), (b"x,y,size,v\n" + b"1" * 100000, "longer than"), (b"x,y,size,v\n1,\0,2,3\n4,5,6,7\n", "is no text"),
+                        (b"x,y,size,x_px,v\n", "two columns"), (b"x,y,size,v\n" + b"1" * 100000, "longer than"), (b"x,y,size,v\n1,\0,2,3\n4,5,6,7\n", "line 2: not a text file in UTF-8"), ("x,y,size,v\n".encode("utf-16"), "UTF-8"),
                         (b"x,y,size" + b",v" * 20 + b"\n", "more than 16 values"), (b"x,y,size" + b",v" * 400 + b"\n", "at most 256"), (b"x,y,size,v\n", "no patches")):
         p = run(H5SPEC, "map", "--scores", written(text), "-o", tmp(), status=1)
         says(p.err, folder, words)

@@ -1,4 +1,7 @@
 """What the machine does to a run is said as such, with status 5, and nothing is replaced because of it."""
+import csv
+import errno
+import itertools
 import resource
 
 from lib import *
@@ -94,11 +97,88 @@ def test_no_folder_for_temporary_files():
 
 
 def test_keys_are_private():
+    """Also one that existed with other rights; and its folder is on the disk before the run ends."""
     key, other = os.path.join(tmp(), "a.csv"), os.path.join(tmp(), "b.csv")
-    run(H5SPEC, "report", "-q", "--names", "number", "--key", key, "-o", os.path.join(tmp(), "r.html"), result_of(small()))
-    run(WSI2H5, "-q", "--anonymous", "--key", other, "-o", tmp(), made("--size", "700x600", name="small"))
-    for path in (key, other):
-        expect(os.stat(path).st_mode & 0o777 == 0o600, "%s has mode %o", path, os.stat(path).st_mode)
+    slide, path = made("--size", "700x600", name="small"), result_of(small())
+    commands = ((key, [H5SPEC, "report", "-q", "--names", "number", "--key", key, "-o", os.path.join(tmp(), "r.html"), path]),
+                (other, [WSI2H5, "-q", "--force", "--anonymous", "--key", other, "-o", tmp(), slide]))
+    for file, argv in commands:
+        for _ in range(2):
+            run(*argv)
+            expect(os.stat(file).st_mode & 0o777 == 0o600, "%s has mode %o", file, os.stat(file).st_mode)
+            os.chmod(file, 0o644)
+        for number in (1, 2):  # the file, its folder
+            os.path.exists(file) and os.remove(file)
+            p = failing("fsync", os.path.dirname(file), number, errno.EIO, *argv)
+            expect(p.returncode == 5 and "Input/output error" in p.err, "%s, fsync %d: %d %s", file, number, p.returncode, p.err)
+
+
+# --- opens and reads that fail ---
+
+SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
+
+
+def failing(calls, under, at, do, *argv, **more):
+    if SAN:
+        raise Skip("a sanitizer does not go with a preloaded library")
+    return run(*argv, status=None, env=dict(os.environ, LD_PRELOAD=SHIM, TORTURE_CALLS=calls, TORTURE_UNDER=under, TORTURE_AT=str(at),
+                                            TORTURE_DO=str(do), **more))
+
+
+def test_what_cannot_be_opened_now_is_not_damaged():
+    """No permission, no descriptors, a stale or failing disk: status 5, and nothing is replaced."""
+    slide, kinds = made("--size", "700x600", name="small"), {"store": small(), "result": result_of(small())}
+    argvs = [("store", lambda f: [H5SPEC, "verify", f]), ("store", lambda f: [H5SPEC, "run", "-q", "--device", "cpu", "-o", tmp(), f]),
+             ("store", lambda f: [WSI2H5, "-q", "-o", os.path.dirname(f), slide]), ("result", lambda f: [H5SPEC, "verify", f]),
+             ("result", lambda f: [H5SPEC, "map", "-q", "-o", tmp(), f]), ("result", lambda f: [H5SPEC, "merge", "-q", "-o", os.path.join(tmp(), "m.h5"), f]),
+             ("result", lambda f: [H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), f])]
+    for kind, argv in argvs:
+        for calls, error in itertools.chain(itertools.product(("open,openat",), (errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EIO)),
+                                            itertools.product(("pread,read",), (errno.ESTALE, errno.EIO))):
+            path = os.path.join(tmp(), "small.h5")
+            shutil.copy(kinds[kind], path)
+            before = os.stat(path).st_ino
+            p = failing(calls, path, 1, error, *argv(path), TORTURE_FOREVER="1")
+            expect(p.returncode == 5 and "damaged" not in p.err, "%s %s: %d %s", argv(path), os.strerror(error), p.returncode, p.err)
+            expect(os.stat(path).st_ino == before and path in p.err, "%s %s: replaced, or not named", argv(path), os.strerror(error))
+
+
+def test_a_folder_that_cannot_be_asked_for_is_named_with_the_error():
+    for argv in ([WSI2H5, "-q", "-o"], [H5SPEC, "run", "-q", "--device", "cpu", "-o"]):
+        out = tmp()
+        p = failing("stat", out, 1, errno.EIO, *argv, out, small() if H5SPEC in argv else made("--size", "700x600", name="small"), TORTURE_FOREVER="1")
+        expect(p.returncode == 5 and "Input/output error" in p.err, "%d %s", p.returncode, p.err)
+
+
+def test_a_store_that_is_replaced_while_it_is_verified():
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("""#define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <unistd.h>
+            ssize_t pread(int fd, void *to, size_t n, off_t at) {
+                ssize_t (*f)(int, void *, size_t, off_t);
+                static int calls;
+                *(void **)&f = dlsym(RTLD_NEXT, "pread");
+                if (++calls == atoi(getenv("AT")))
+                    rename(getenv("NEW"), getenv("OLD"));
+                return f(fd, to, n, at);
+            }
+            ssize_t pread64(int fd, void *to, size_t n, off_t at) { return pread(fd, to, n, at); }""")
+    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    other, changed = store(made("--size", "900x500", "--seed", "5", name="other")), 0
+    for at in range(1, 40, 3):
+        path, new = (os.path.join(tmp(), n) for n in ("s.h5", "new"))
+        shutil.copy(small(), path)
+        shutil.copy(other, new)
+        p = run(H5SPEC, "verify", path, status=None, env=dict(os.environ, LD_PRELOAD=library, OLD=path, NEW=new, AT=str(at)))
+        expect(p.returncode == 0 or p.returncode == 5 and "changed while it was read; run again" in p.err, "%d: %d %s", at, p.returncode, p.err)
+        changed += p.returncode == 5
+    expect(changed > 0, "nothing was replaced")
 
 
 def test_remains_of_killed_writers():
@@ -115,40 +195,68 @@ def test_remains_of_killed_writers():
         expect([os.path.exists(path) for path in paths] == [False, True, True], "%s", os.listdir(out))
 
 
-LISTS = [  # how a program writes a list of one path, and whether it is one at all
-    b"\xef\xbb\xbf%s\r\n", b"%s   \r\n", b'"%s"\r\n', b'\xef\xbb\xbf"%s" \r\n\r\n', b"  %s\n", b"%s,,\n,,,\n", b"%s;;\n;;\n", b"%s",
+# --- lists and tables, as people and programs write them: each with each option that takes one ---
+
+LISTS = [  # of one path or name
+    b"\xef\xbb\xbf%s\r\n", b"%s   \r\n", b'"%s"\r\n', b'\xef\xbb\xbf"%s" \r\n\r\n', b"  %s\n", b"%s,,\n,,,\n", b"%s;;\n;;\n", b"\t%s\t\r\n", b"%s",
 ]
 
 
-def test_lists_of_paths():
+def test_lists():
     slide, path = made("--size", "700x600", name="small"), small()
-    for form in LISTS:
-        for argv, given in (([WSI2H5, "-q", "-o"], slide), ([H5SPEC, "run", "-q", "--device", "cpu", "-o"], path)):
-            name = os.path.join(tmp(), "list.txt")
+    result = result_of(path)
+    made_here = lambda p, out: stores_in(out) == ["small.h5"]
+    quiet = lambda p, out: not p.err
+    options = [(lambda out, l: [WSI2H5, "-q", "-o", out, "--list", l], slide, made_here),
+               (lambda out, l: [H5SPEC, "run", "-q", "--device", "cpu", "-o", out, "--list", l], path, made_here),
+               (lambda out, l: [H5SPEC, "merge", "-q", "-o", out + "/small.h5", "--list", l], result, made_here),
+               (lambda out, l: [H5SPEC, "verify", "-q", "--list", l], path, quiet), (lambda out, l: [H5SPEC, "lookup", "--list", l], path, quiet),
+               (lambda out, l: [H5SPEC, "map", "-q", "-o", out, "--list", l], result, quiet), (lambda out, l: [H5SPEC, "info", "--list", l], result, quiet),
+               (lambda out, l: [H5SPEC, "report", "-q", "-o", out + "/r.html", "--list", l], result, quiet),
+               (lambda out, l: [H5SPEC, "report", "-q", "-o", out + "/r.html", "--accepted", l, result], "small",
+                lambda p, out: "no result has" not in p.err)]
+    name = os.path.join(tmp(), "list.txt")
+    for argv, given, good in options:
+        for form in LISTS:
             with open(name, "wb") as f:
                 f.write(form % given.encode())
             out = tmp()
-            run(*argv, out, "--list", name)
-            expect(stores_in(out) == ["small.h5"], "%r: %s", form, stores_in(out))
-    with open(name, "wb") as f:
-        f.write((slide + "\r\n").encode("utf-16"))
-    says(run(WSI2H5, "-o", tmp(), "--list", name, status=1).err, "save it as UTF-8")
+            p = run(*argv(out, name))
+            expect(good(p, out), "%s, %r: %s", argv(out, name), form, p.err)
+        with open(name, "wb") as f:
+            f.write((given + "\r\n").encode("utf-16"))
+        says(run(*argv(tmp(), name), status=None).err, name, "UTF-8")
 
 
-TABLES = [
-    "slide,site\nsmall,A\n", "\ufeffslide;site\r\nsmall;A\r\n;\r\n", '"slide";"site"\n"small" ; "A" \n', "slide\tsite\nsmall\tA\n\t\n", " slide , site \n small , A \n,\n",
+TABLES = [  # how rows are joined, how a cell is written, what follows the last row
+    (",", "%s", "\n", ""), (";", "%s", "\r\n", ";;\r\n"), (";", '"%s"', "\n", "\n"), ("\t", "%s", "\n", "\t\n"), (",", " %s ", "\r\n", ",,\r\n"),
+    (",", '"%s" ', "\n", ""),
 ]
 
 
-def test_tables_of_slides():
+def test_tables():
     path = result_of(small())
-    for text in TABLES:
-        meta, csv = os.path.join(tmp(), "meta.csv"), os.path.join(tmp(), "out.csv")
-        with open(meta, "w", newline="") as f:
-            f.write(text)
-        run(H5SPEC, "report", "-q", "--meta", meta, "--group", "site", "--csv", csv, "-o", os.path.join(tmp(), "r.html"), path)
-        rows = open(csv).read().split("\n")
-        expect(rows[1].startswith('"small","A",'), "%r: %s", text, rows[1])
+    page, out = os.path.join(tmp(), "r.html"), os.path.join(tmp(), "out.csv")
+    report = [H5SPEC, "report", "-q", "--csv", out, "-o", page, path]
+    cell = lambda column: next(csv.DictReader(open(out, newline="", encoding="utf-8-sig")))[column]
+    options = [(["slide", "site"], ["small", "A"], lambda t: report + ["--meta", t, "--group", "site"], lambda p: cell("group") == "A"),
+               (["metric", "side", "warn", "fail"], ["mean_db", "above", "", "1"], lambda t: report + ["--limits", t], lambda p: cell("verdict") == "fail"),
+               (["slide", "reason"], ["gone", "it fell"], lambda t: report + ["--failed", t], lambda p: "it fell" in open(out).read()),
+               (["a", "b"], ["small", "small"], lambda t: [H5SPEC, "compare", "--json", "--pairs", t, path, path],
+                lambda p: [x["slide_b"] for x in json_lines(p.out)[0]["slides"]] == ["small"]),
+               (["x", "y", "size", "score"], ["0", "0", "256", "0.5"], lambda t: [H5SPEC, "map", "-q", "--slide-size", "700x600", "--scores", t, "-o", tmp()], lambda p: True)]
+    for head, row, argv, good in options:
+        table = os.path.join(tmp(), "table.csv")
+        for mark in ("", "\ufeff"):
+            for separator, form, end, after in TABLES:
+                text = mark + "".join(separator.join(form % c for c in cells) + end for cells in (head, row)) + after
+                with open(table, "w", newline="", encoding="utf-8") as f:
+                    f.write(text)
+                p = run(*argv(table), status=None)
+                expect(p.returncode == 0 and good(p), "%s %r: %d %s", argv(table), text, p.returncode, p.err)
+        with open(table, "wb") as f:
+            f.write((",".join(head) + "\r\n" + ",".join(row) + "\r\n").encode("utf-16"))
+        says(run(*argv(table), status=None).err, table, "UTF-8")
 
 
 main(globals())

@@ -213,9 +213,12 @@ static int make_one(const char *path, struct err *e)
     struct stat st;
     if (!mkdir(path, 0777))
         return 0;
-    const int code = errno; /* EROFS or EACCES, too, where the folder exists */
-    if (!stat(path, &st) && S_ISDIR(st.st_mode))
+    int code = errno; /* EROFS or EACCES, too, where the folder exists */
+    const bool known = !stat(path, &st);
+    if (known && S_ISDIR(st.st_mode))
         return 0;
+    if (!known && code == EEXIST && errno != ENOENT)
+        code = errno;
     if (code == EEXIST)
         return err_set(e, "%s: is neither a folder nor a .h5 file; name another output", path);
     errno = code;

@@ -204,6 +204,11 @@ static int sync_folder(const char *folder, struct err *e)
     return r;
 }
 
+int publish_make_private(int fd, struct err *e)
+{
+    return fchmod(fd, 0600) ? err_sys(e, "cannot be made private") : 0;
+}
+
 int publish_sync_folder_of(const char *path, struct err *e)
 {
     char *folder = folder_of(path);

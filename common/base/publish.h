@@ -37,6 +37,8 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e);
  * the rename. That is a failure (-1), too, and its message says that the file exists.
  */
 int publish_commit(struct publish *p, struct err *e);
+/* Lets nobody but its owner read a file, such as a key that says whose slide is which. */
+int publish_make_private(int fd, struct err *e);
 /* Writes the folder of a file that was created without these functions to disk. */
 int publish_sync_folder_of(const char *path, struct err *e);
 /* Removes the temporary file, and frees its blocks even if another descriptor is still open.

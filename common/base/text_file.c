@@ -56,11 +56,6 @@ int text_file_begin(struct text_file *t, const char *path, struct err *e)
     return -1;
 }
 
-int text_file_make_private(struct text_file *t, struct err *e)
-{
-    return fchmod(fileno(t->f), 0600) ? err_sys(e, "%s: cannot be made private", t->path) : 0;
-}
-
 static int close_file(struct text_file *t)
 {
     const int r = fclose(t->f);

@@ -25,8 +25,6 @@ struct text_file {
 int text_file_check(const char *path, const char *head, const char *what, struct err *e);
 /* Begins a file; `path` must outlive it. Nothing is written yet. */
 int text_file_begin(struct text_file *t, const char *path, struct err *e);
-/* Lets nobody but its owner read the file. */
-int text_file_make_private(struct text_file *t, struct err *e);
 /* Publishes the file. Reports all errors since its begin; then nothing is published. */
 int text_file_commit(struct text_file *t, struct err *e);
 /* Drops the file; harmless after commit and on a zeroed struct. */

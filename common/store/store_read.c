@@ -143,8 +143,12 @@ static struct store *open_store(const char *path, struct err *e)
         goto fail;
     }
     s->bytes = (uint64_t)st.st_size;
-    if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
-        err_set(e, "%s: has been replaced while it was opened; run again", path);
+    if (stat(path, &now)) {
+        err_sys(e, "%s: cannot be opened now", path);
+        goto fail;
+    }
+    if (now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
+        err_set(e, "%s: changed while it was read; run again", path);
         goto fail;
     }
     return s;

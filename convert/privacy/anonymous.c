@@ -93,7 +93,8 @@ int anonymous_note(const char *key, const char *name, const char *path, struct e
     if (!line)
         return err_set(e, "out of memory");
     const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    int r = fd < 0 ? err_sys(e, "cannot open") : add_line(fd, line, e);
+    int r = fd < 0 ? err_sys(e, "cannot open") : publish_make_private(fd, e);
+    r = r ? r : add_line(fd, line, e);
     if (r == 0)
         r = publish_sync_folder_of(key, e);
     if (fd >= 0 && close(fd) && r == 0)

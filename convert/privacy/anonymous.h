@@ -16,8 +16,8 @@ enum { ANONYMOUS_NAME = 64 };
 /* The name of a slide. -1: it cannot be opened, or has no quickhash. */
 int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e);
 
-/* Adds the line "NAME,PATH" (CSV) to the key file, unless it has that line. The file is created
- * with mode 0600. Several processes may write to one key file. */
+/* Adds the line "NAME,PATH" (CSV) to the key file, unless it has that line. The file gets mode
+ * 0600. Several processes may write to one key file. */
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e);
 
 /* Replaces the path in a message, its base name and the base name without ending by `by`. */

@@ -34,7 +34,7 @@ static int write_one(const struct report_view *r, const char *path,
     struct text_file t;
     if (text_file_begin(&t, path, e))
         return -1;
-    if ((put != report_key || !text_file_make_private(&t, e)) && !put(r, t.f, e))
+    if ((put != report_key || !publish_make_private(t.publish.fd, e)) && !put(r, t.f, e))
         return text_file_commit(&t, e);
     text_file_abort(&t);
     return err_add(e, "%s", path);
@@ -148,14 +148,15 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
     return write_all(&view, e);
 }
 
-int report_write(const struct report_setup *setup, int64_t *bad, int64_t verdicts[REPORT_VERDICTS],
-                 struct err *e)
+int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
+                 int64_t verdicts[REPORT_VERDICTS], struct err *e)
 {
     struct values v = {0};
     *bad = 0;
     memset(verdicts, 0, REPORT_VERDICTS * sizeof *verdicts);
     const int status =
         make_values(setup, &v, bad, e) || write_values(setup, &v, bad, verdicts, e) ? -1 : 0;
+    *trouble = v.failures.trouble;
     values_free(&v);
     return status;
 }

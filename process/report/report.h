@@ -26,12 +26,14 @@
 #include "common/base/err.h"
 #include "process/report/report_setup.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Writes the page and what else is asked for. *bad gets the number of inputs that could not be
- * used (the page lists them), verdicts[] how many slides have each; inputs without numbers fail. */
-int report_write(const struct report_setup *setup, int64_t *bad, int64_t verdicts[REPORT_VERDICTS],
-                 struct err *e);
+ * used (the page lists them), *trouble whether the machine was why for one of them, verdicts[] how
+ * many slides have each; inputs without numbers fail. */
+int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
+                 int64_t verdicts[REPORT_VERDICTS], struct err *e);
 
 extern const struct command report_options;
 /* The command; returns the exit status. */

@@ -165,7 +165,8 @@ static void print_json(const struct arguments *a, int64_t bad, const int64_t *ve
     puts("}");
 }
 
-static int finish(const struct arguments *a, int64_t bad, const int64_t *verdicts, double begun)
+static int finish(const struct arguments *a, int64_t bad, bool trouble, const int64_t *verdicts,
+                  double begun)
 {
     const bool strict = verdicts[REPORT_FAIL] > 0 || verdicts[REPORT_NOT_JUDGED] > 0;
     char time[32], memory[32];
@@ -178,6 +179,8 @@ static int finish(const struct arguments *a, int64_t bad, const int64_t *verdict
                 verdicts[REPORT_REVIEW], verdicts[REPORT_FAIL],
                 clock_text(time, clock_now() - begun),
                 number_size(memory, (double)cli_peak_memory()));
+    if (trouble)
+        return EXIT_TROUBLE;
     return bad > 0 || a->files.failed > 0 || (a->strict && strict) ? EXIT_PART : EXIT_DONE;
 }
 
@@ -186,6 +189,7 @@ static int run(struct arguments *a, int argc, char **argv)
     const double begun = clock_now();
     struct err e = {""};
     int64_t bad, verdicts[REPORT_VERDICTS];
+    bool trouble;
     int first;
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
@@ -213,9 +217,9 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.folders = a->files.folders;
     a->setup.n_folders = a->files.n_folders;
     stop_catch_signals();
-    if (report_write(&a->setup, &bad, verdicts, &e))
+    if (report_write(&a->setup, &bad, &trouble, verdicts, &e))
         return cli_failed(&e);
-    return finish(a, bad, verdicts, begun);
+    return finish(a, bad, trouble, verdicts, begun);
 }
 
 int report_main(int argc, char **argv)

@@ -83,6 +83,7 @@ static int cannot_use(struct loader *l, int64_t file, const char *name, struct e
                       struct err *e)
 {
     cli_say("%s", why->msg);
+    l->failures->trouble |= err_is_trouble(why);
     path_drop_folder(why->msg, l->setup->files[file]);
     l->bad++;
     return report_failures_add(l->failures, name, l->setup->files[file], why->msg, e);

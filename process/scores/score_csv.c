@@ -38,8 +38,10 @@ static enum score_next next_line(struct csv *c, struct err *e)
         c->used += (int64_t)n;
         c->line++;
         if (!whole && !feof(c->f))
-            return err_set(e, "line %" PRId64 " is longer than %d bytes, or is no text", c->line,
-                           LINE - 2),
+            return n < LINE - 2
+                       ? err_set(e, "line %" PRId64 ": not a text file in UTF-8 (it has NUL bytes)",
+                                 c->line)
+                       : err_set(e, "line %" PRId64 " is longer than %d bytes", c->line, LINE - 2),
                    SCORE_FAILED;
         while (n && (c->text[n - 1] == '\n' || c->text[n - 1] == '\r'))
             c->text[--n] = 0;
