@@ -798,6 +798,25 @@ def test_other_kinds_are_named():
         expect("OpenSlide 4 reads" not in p.err, "nobody knows what another version reads: %s", p.err)
 
 
+def test_streams_of_other_kinds_are_named():
+    """Frames that are whole, but not what the header says: the slide is no broken copy."""
+    def marked(of, precision=None):
+        def change(b):
+            k = b.index(b"\xff\xc0")
+            return b[:k + 1] + bytes([of]) + b[k + 2:k + 4] + (bytes([precision]) if precision else b[k + 4:k + 5]) + b[k + 5:]
+        return change
+    level = Level(svs("--tile", "256", "--photometric", "ycbcr"))
+    noise = np.random.default_rng(3).integers(0, 255, (level.rows, level.cols)).astype(np.uint8)
+    for mode, change, words in (("L", bytes, "1 component"), ("CMYK", bytes, "4 components"), ("RGB", marked(0xc1, 12), "precision 12"),
+                                ("RGB", marked(0xc3), "SOF type 0xc3")):
+        stream = io.BytesIO()
+        Image.fromarray(noise).convert(mode).save(stream, "JPEG")
+        level.tiles = len(level.tiles) * [change(stream.getvalue())]
+        for codec in ("keep", "none"):
+            p = rejected(write(os.path.join(tmp("dicom"), "a.dcm"), instance(level)), "none of its tiles can be decoded", words, options=("--codec", codec))
+            expect("copy the slide again" not in p.err, "%s: %s", words, p.err)
+
+
 def test_two_pictures_of_one_size_are_not_mixed():
     slide = one()
     write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(Level(svs("--seed", "2")), sop="1.2.3.2"))

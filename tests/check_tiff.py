@@ -595,6 +595,11 @@ def test_scanners_that_only_openslide_reads():
     for old, new in ((b"Philips DP v1.0", b"MedScan 1234567"),):
         _, _, j = convert(replaced("philips", old, new), status=None)
         expect(j.get("reader") != "tiff", "%s", j)
+    # um per px of what OpenSlide reads goes through the one rule: a default of Trestle's, and of prints, which OpenSlide 4 believes
+    for source, fraction, unit in ((replaced("philips", b"Philips DP v1.0", b"MedScan 1234567"), (1, 2), 3),
+                                   (made("--container", "generic", "--compression", "lzma", *SIZE), (72, 1), 2)):
+        _, _, j = convert(with_resolution(source, fraction, unit), status=None)
+        expect(j.get("reader") == "openslide" and j["mpp_x"] is None, "%s", j)
     slide = made("--container", "generic", *SIZE, "--description",
                  "<scn xmlns='http://www.leica-microsystems.com/scn/2010/10/01'/>")
     _, _, j = convert(slide, status=None)
