@@ -4,7 +4,7 @@
  * slides are of one resolution.
  */
 #include "common/result/same_resolution.h"
-#include "process/report/report_clusters.h"
+#include "process/report/report_scores.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* map_places.c - see map_places.h. */
-#include "process/map/map_places.h"
+/* map_places.c - see map_formats.h. */
+#include "process/map/map_formats.h"
 
 #include "common/base/cli.h"
 #include "common/base/json.h"
@@ -7,7 +7,7 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "common/result/result_read.h"
-#include "process/map/map_files.h"
+#include "process/map/map_setup.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,13 +5,19 @@
 #define WSI_MAP_SETUP_H
 
 #include "common/result/result.h"
-#include "process/map/map_files.h"
-#include "process/scores/weights.h"
+#include "process/scores/score_map.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Scores of another program (map_scores.h). */
+enum map_format { MAP_PNG, MAP_OVERLAY, MAP_GEOJSON, MAP_CSV, MAP_TIFF, MAP_FORMATS };
+
+/* How files that this program writes begin; each is replaced only by its like. */
+#define MAP_GEOJSON_HEAD "{\"type\":\"FeatureCollection\",\"generator\":\"h5spec"
+#define MAP_CSV_HEAD "i,j,x_px,y_px,size_px"
+#define MAP_TIFF_SOFTWARE "h5spec"
+
+/* Scores of another program (map_write.h). */
 struct map_scores_setup {
     const char *path; /* NULL: maps of results */
     char **names;     /* [n_names] values that are wanted; owned by the command */

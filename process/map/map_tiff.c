@@ -4,7 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/stop.h"
 #include "process/draw/html.h"
-#include "process/map/map_files.h"
+#include "process/map/map_setup.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,17 +2,372 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/path.h"
+#include "common/base/pipe.h"
+#include "common/base/stats.h"
+#include "common/base/stop.h"
 #include "common/base/text_file.h"
+#include "common/result/result_read.h"
+#include "common/result/same_resolution.h"
 #include "process/draw/page.h"
-#include "process/report/report_load.h"
-#include "process/report/report_more.h"
 #include "process/report/report_page.h"
-#include "process/report/report_reasons.h"
-#include "process/report/report_tables.h"
+#include "process/report/report_pictures.h"
+#include "process/report/report_setup.h"
+#include "process/report/report_slides.h"
+#include "process/report/report_view.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * Reads every slide of the results once: numbers, histogram, pictures.
+ */
+
+/* Windows without tissue, for telling two kinds apart. */
+enum { SOME_GLASS = 3 };
+
+struct loader {
+    const struct report_setup *setup;
+    struct report_slides *slides;
+    struct report_failures *failures;
+    struct report_spool *spool; /* NULL: no pictures */
+    int64_t bad;                /* inputs that could not be used */
+    int file;                   /* the one that is open, or the next */
+    struct result *open;        /* NULL: none */
+    int64_t next;               /* slide of it */
+};
+
+struct load_item {
+    struct result_params params; /* of its result: the next one may have been opened meanwhile */
+    struct result_slide slide;
+    struct result_numbers numbers;
+    bool has_numbers;        /* else they follow from the slide */
+    float *cdf;              /* [bins], owned; NULL without windows */
+    struct report_slide row; /* owned by the report once it is sunk */
+};
+
+/* --- source: the next slide that can be read --- */
+
+/* Results of all versions go together: older ones show fewer numbers. */
+static int same_params(const struct result_params *a, const struct result_params *b, struct err *e)
+{
+    struct result_params c = *b;
+    memcpy(c.features, a->features, sizeof c.features);
+    c.spectral = a->spectral;
+    return result_same_params(a, &c, e);
+}
+
+/* What pictures of a slide show. */
+static unsigned parts_of_pictures(const struct result *file)
+{
+    const int map = result_has_map(file, RESULT_FOCUS) ? RESULT_FOCUS : RESULT_MEAN;
+    return RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(map) |
+           (result_has_map(file, RESULT_TISSUE) ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
+}
+
+/* Are pictures made of each slide, before it is known which slides show them? */
+static bool makes_pictures(const struct loader *l)
+{
+    return l->spool && !report_spool_is_late(l->spool);
+}
+
+/* Loads what is needed of slide k: a table has the numbers. A slide whose data are damaged has no
+ * row; so both spectra are looked at, which are read again for the page, one slide at a time. */
+static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct err *why)
+{
+    const int has = result_read_numbers(l->open, k, &it->numbers, why);
+    unsigned parts = makes_pictures(l) ? parts_of_pictures(l->open) : 0;
+    if (has < 0)
+        return -1;
+    if (!has)
+        parts |= result_parts_of_numbers(result_params(l->open)) | RESULT_WITH_SPECTRA;
+    it->has_numbers = has;
+    return result_load_parts(l->open, k, parts, &it->slide, why);
+}
+
+/* An input, or a slide of it, that cannot be used: it is reported and listed. The page does not
+ * show the folder of `file`. */
+static int cannot_use(struct loader *l, int64_t file, const char *name, struct err *why,
+                      struct err *e)
+{
+    cli_say("%s", why->msg);
+    l->failures->trouble |= err_is_trouble(why);
+    path_drop_folder(why->msg, l->setup->files[file]);
+    l->bad++;
+    return report_failures_add(l->failures, name, l->setup->files[file], why->msg, e);
+}
+
+/* What all results have in common is that of the first. */
+static int begin(struct loader *l, struct err *e)
+{
+    l->slides->params = *result_params(l->open);
+    l->slides->begun = true;
+    if (!(l->slides->curves = report_curves_create(l->slides->params.bins, e)))
+        return -1;
+    if (l->setup->pictures == REPORT_NONE)
+        return 0;
+    const int64_t least = result_slides(l->open);
+    l->spool = report_spool_create(l->setup, least, least * (l->setup->n_files - l->file), e);
+    return l->spool ? 0 : -1;
+}
+
+static int open_next(struct loader *l, struct err *e)
+{
+    struct report_slides *s = l->slides;
+    const char *path = l->setup->files[l->file];
+    struct err why = {""};
+    l->next = 0;
+    l->open = result_open(path, &why);
+    if (l->open && s->begun && same_params(&s->params, result_params(l->open), &why)) {
+        err_add(&why,
+                "%s: parameters differ from those of the results before it; make a report "
+                "of its own",
+                path);
+        result_close(l->open);
+        l->open = NULL;
+    }
+    if (!l->open)
+        return cannot_use(l, l->file++, path_base_name(path), &why, e);
+    if (!s->begun && begin(l, e))
+        return -1;
+    return report_slides_add_creator(s, result_creator(l->open), e);
+}
+
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
+{
+    struct loader *l = ctx;
+    struct load_item *it = slot;
+    (void)number;
+    for (;;) {
+        struct err why = {""};
+        if (stop_check(e))
+            return -1;
+        if (l->open && l->next == result_slides(l->open)) {
+            result_close(l->open);
+            l->open = NULL;
+            l->file++;
+        } else if (!l->open && l->file == l->setup->n_files) {
+            return PIPE_END;
+        } else if (!l->open) {
+            if (open_next(l, e))
+                return -1;
+        } else if (!load_slide(l, l->next++, it, &why)) {
+            it->row = (struct report_slide){
+                .file = l->file, .version = result_version(l->open), .curves = -1};
+            it->params = *result_params(l->open);
+            return PIPE_ITEM;
+        } else if (cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
+            return -1;
+        }
+    }
+}
+
+/* --- work: the numbers of a slide --- */
+
+static void set_numbers(const struct result_slide *s, struct report_slide *row)
+{
+    row->width = s->width;
+    row->height = s->height;
+    row->nx = s->nx;
+    row->ny = s->ny;
+    row->level = s->level;
+    row->windows = s->counts.windows;
+    row->damaged = s->counts.touching[RESULT_DAMAGED];
+    row->damaged_tiles = s->origin.tiles_damaged;
+    row->missing = s->counts.touching[RESULT_MISSING];
+    row->groups = s->group_count;
+    for (int64_t k = 0; k < s->group_count; k++)
+        row->groups_missing += !s->groups[k];
+    for (int m = 0; m < REPORT_METRICS; m++)
+        row->metric[m] = NAN;
+    for (int j = 0; j < REPORT_OCTAVES; j++)
+        row->profile[j] = NAN;
+    for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
+        row->octaves[j] = NAN;
+    row->some_glass = NAN;
+    row->um = same_resolution_um(&s->origin);
+    row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
+    row->objective = s->origin.objective_power;
+    row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;
+    row->metric[REPORT_TWICE] = s->origin.jpeg_twice;
+    if (s->origin.jpeg_quality > 0)
+        row->metric[REPORT_QUALITY] = (double)s->origin.jpeg_quality;
+    memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
+}
+
+/* Of a slide with windows. */
+static void set_metrics(const struct load_item *it, struct report_slide *row)
+{
+    const struct result_params *p = &it->params;
+    const struct result_slide *s = &it->slide;
+    const struct result_numbers *n = &it->numbers;
+    result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
+    double profile[FEATURES_OCTAVES];
+    result_profile(p, &s->counts, profile);
+    memcpy(row->profile, profile, sizeof row->profile);
+    row->metric[REPORT_SLOPE] = features_slope(profile);
+    row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
+    row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
+    row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
+    row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
+    row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
+    row->metric[REPORT_GLASS] = s->of_spectra.noise_db;
+    row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
+    row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
+    row->some_glass = n->glass >= SOME_GLASS ? s->glass_p03 : NAN;
+    memcpy(row->octaves, n->octaves, sizeof row->octaves);
+    row->metric[REPORT_GLASS_GRAY] = s->of_spectra.glass_gray;
+    row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
+    row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
+    row->metric[REPORT_LINES] = s->of_spectra.lines_db;
+    row->metric[REPORT_BLOCKS] = s->of_spectra.blocks_db;
+    row->metric[REPORT_DIRECTION] = s->of_spectra.direction_db;
+    row->lines_period_px = s->of_spectra.lines_period_px;
+    row->lines_deg = s->of_spectra.lines_deg;
+    row->direction_deg = s->of_spectra.direction_deg;
+    row->metric[REPORT_STAIN] = n->stain_density;
+    row->metric[REPORT_HUE] = n->stain_hue;
+}
+
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    struct loader *l = ctx;
+    struct load_item *it = slot;
+    const struct result_params *p = &it->params;
+    struct report_slide *row = &it->row;
+    const struct result_slide *s = &it->slide;
+    (void)thread;
+    set_numbers(s, row);
+    row->name = strdup(s->name);
+    row->vendor = strdup(s->origin.vendor);
+    if (!row->name || !row->vendor)
+        return err_set(e, "out of memory");
+    if (makes_pictures(l) && report_pictures_make(l->spool, s, &row->pictures, e))
+        return -1;
+    if (s->counts.windows == 0)
+        return 0;
+    if (!it->has_numbers)
+        result_find_numbers(p, s, &it->numbers);
+    set_metrics(it, row);
+    if (!(it->cdf = malloc((size_t)p->bins * sizeof *it->cdf)))
+        return err_set(e, "out of memory");
+    stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, it->cdf);
+    return 0;
+}
+
+static int sink(void *ctx, void *slot, struct err *e)
+{
+    struct loader *l = ctx;
+    struct load_item *it = slot;
+    const int bad = (it->cdf && report_curves_add(l->slides->curves, it->cdf, it->numbers.sharp,
+                                                  &it->row.curves, e)) ||
+                    (l->spool && report_pictures_keep(l->spool, it->row.pictures, e)) ||
+                    report_slides_add(l->slides, &it->row, e);
+    result_slide_free(&it->slide);
+    free(it->cdf);
+    it->cdf = NULL;
+    return bad;
+}
+
+/* --- all --- */
+
+/* A slide may be in one result only: counted twice, it would weigh twice. */
+static int drop_duplicates(struct loader *l, struct err *e)
+{
+    struct report_slides *all = l->slides;
+    int64_t kept = 0;
+    for (int64_t k = 0; k < all->n; k++) {
+        struct err why = {""};
+        struct report_slide *s = &all->slide[k];
+        if (kept == 0 || strcmp(all->slide[kept - 1].name, s->name)) {
+            all->slide[kept++] = *s;
+            continue;
+        }
+        const char *other = l->setup->files[all->slide[kept - 1].file];
+        err_set(&why,
+                "%s: slide %s is in %s, too; only the first is used (parts of a slide are "
+                "added up by h5spec merge)",
+                l->setup->files[s->file], s->name, other);
+        const int bad = cannot_use(l, s->file, s->name, &why, e);
+        if (!bad)
+            path_drop_folder(l->failures->failure[l->failures->n - 1].reason, other);
+        report_slide_free(s);
+        if (bad)
+            return -1;
+    }
+    all->n = kept;
+    return 0;
+}
+
+/* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too. Inputs
+ * that cannot be used go to *f, and *bad gets their number. -1: out of memory, or stopped. */
+static int load_slides(const struct report_setup *o, struct report_slides *s,
+                       struct report_failures *f, struct report_spool **spool, int64_t *bad,
+                       struct err *e)
+{
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
+    const int depth = 2 * o->threads;
+    struct loader l = {.setup = o, .slides = s, .failures = f};
+    struct load_item *items = calloc((size_t)depth, sizeof *items);
+    int status = items ? 0 : err_set(e, "out of memory");
+    status = status || pipe_run(&ops, &l, items, sizeof *items, depth, o->threads, e);
+    for (int k = 0; items && status && k < depth; k++) {
+        result_slide_free(&items[k].slide);
+        free(items[k].cdf);
+    }
+    if (!status && s->curves)
+        status = report_curves_map(s->curves, e);
+    free(items);
+    result_close(l.open);
+    if (!status) {
+        report_slides_sort(s);
+        status = drop_duplicates(&l, e);
+    }
+    *spool = l.spool;
+    *bad = l.bad;
+    return status ? -1 : 0;
+}
+
+/* --- pictures of the slides that show them --- */
+
+static int add_pictures(struct report_slide *s, struct report_spool *spool,
+                        struct report_again *again, struct err *e)
+{
+    struct result_slide loaded;
+    struct err why = {""};
+    if (report_open_again(again, s, &why) ||
+        report_load_again(again, s, parts_of_pictures(again->open), &loaded, &why)) {
+        cli_say("%s; it gets no pictures", why.msg);
+        return 1;
+    }
+    const int bad = report_pictures_make(spool, &loaded, &s->pictures, e) ||
+                    report_pictures_keep(spool, s->pictures, e);
+    result_slide_free(&loaded);
+    return bad ? -1 : 0;
+}
+
+/* Of very many slides, the pictures of those that do not pass (verdicts[slides]); of others all are
+ * there already. *bad is raised by the number of slides whose result cannot be read any more. */
+static int load_pictures(const struct report_setup *o, struct report_slides *s,
+                         const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
+                         struct err *e)
+{
+    struct report_again again = {.files = o->files};
+    int r = 0;
+    if (!spool || !report_spool_is_late(spool))
+        return 0;
+    for (int64_t k = 0; k < s->n && r >= 0; k++) {
+        r = stop_check(e) ? -1 : 0;
+        if (r || verdicts[k] < REPORT_REVIEW)
+            continue;
+        r = add_pictures(&s->slide[k], spool, &again, e);
+        *bad += r > 0;
+    }
+    report_again_end(&again);
+    return r < 0 ? -1 : 0;
+}
 
 #define CSV_HEAD "slide,group,resolution,windows,"
 #define KEY_HEAD "number,slide,result"
@@ -109,7 +464,7 @@ static void values_free(struct values *v)
 static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
 {
     return check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
-                   report_load(o, &v->slides, &v->failures, &v->spool, bad, e) ||
+                   load_slides(o, &v->slides, &v->failures, &v->spool, bad, e) ||
                    report_group(o, &v->slides, &v->groups, e) ||
                    report_read_failed(o, &v->failures, e) ||
                    report_name(o, &v->slides, &v->groups, &v->failures, &v->names, e) ||
@@ -138,7 +493,7 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .spool = v->spool};
     if (!(view.verdicts = v->verdicts = report_judge(&view)))
         return err_set(e, "out of memory");
-    if (report_load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e) ||
+    if (load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e) ||
         report_add_maps(&view, &v->more, bad, e))
         return -1;
     view.more = &v->more;

@@ -1,5 +1,5 @@
-/* report_clusters.c - see report_clusters.h. */
-#include "process/report/report_clusters.h"
+/* report_clusters.c - see report_scores.h. */
+#include "process/report/report_scores.h"
 
 #include <math.h>
 #include <stdlib.h>

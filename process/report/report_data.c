@@ -1,8 +1,8 @@
-/* report_data.c - see report_data.h. */
-#include "process/report/report_data.h"
+/* report_data.c - see report_page.h. */
+#include "process/report/report_page.h"
 
 #include "process/draw/html.h"
-#include "process/report/report_reasons.h"
+#include "process/report/report_view.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,9 +4,12 @@
 #include "common/base/cli.h"
 #include "common/base/path.h"
 #include "common/base/table.h"
+#include "process/options/failures.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,4 +183,193 @@ void report_groups_free(struct report_groups *g)
         free(g->name[k]);
     free(g->name);
     free(g->of);
+}
+
+/* --- lists of failures --- */
+
+static bool is_listed(const struct report_failures *f, const char *name, const char *reason)
+{
+    for (int64_t k = 0; k < f->n; k++)
+        if (!strcmp(f->failure[k].name, name) && !strcmp(f->failure[k].reason, reason))
+            return true;
+    return false;
+}
+
+/* A row of a list. Several lists may have it: that of the stores, and that of the results. The page
+ * does not show folders; a message has the path as err_clean() makes it. */
+static int take_failed(void *ctx, const char *name, const char *reason, struct err *e)
+{
+    struct report_failures *f = ctx;
+    char *shown = strdup(reason), *path = strdup(name);
+    int bad = shown && path ? 0 : err_set(e, "out of memory");
+    if (!bad) {
+        err_clean(path);
+        path_drop_folder(shown, name);
+        path_drop_folder(shown, path);
+        bad = is_listed(f, name, shown) ? 0 : report_failures_add(f, name, "", shown, e);
+    }
+    free(shown);
+    free(path);
+    return bad;
+}
+
+static int read_table(const char *path, struct report_failures *f, struct err *e)
+{
+    struct table t = {0};
+    int bad = table_read(&t, path, e);
+    const int64_t slide = bad ? 0 : table_column(&t, "slide");
+    const int64_t reason = bad ? 0 : table_column(&t, "reason");
+    if (!bad && (slide < 0 || reason < 0))
+        bad = err_set(e, "%s: the header is not slide,reason", path);
+    for (int64_t k = 1; !bad && k <= t.rows; k++)
+        bad = take_failed(f, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
+    table_free(&t);
+    return bad ? -1 : 0;
+}
+
+int report_read_failed(const struct report_setup *o, struct report_failures *f, struct err *e)
+{
+    if (o->failed && read_table(o->failed, f, e))
+        return -1;
+    for (int k = 0; k < o->n_folders; k++)
+        if (failures_read(o->folders[k], take_failed, f, e))
+            return -1;
+    return 0;
+}
+
+/* --- slides and failures --- */
+
+static int name_slides(const struct report_setup *o, const struct report_slides *s,
+                       struct report_names *names, struct err *e)
+{
+    int digits = 1;
+    for (int64_t n = s->n; n >= 10; n /= 10)
+        digits++;
+    if (!(names->slide = calloc((size_t)s->n + 1, sizeof *names->slide)))
+        return err_set(e, "out of memory");
+    for (names->slides = 0; names->slides < s->n; names->slides++) {
+        const int64_t k = names->slides;
+        char number[64];
+        snprintf(number, sizeof number, "slide %0*" PRId64, digits % 20, k + 1);
+        if (!(names->slide[k] = strdup(o->number_names ? number : s->slide[k].name)))
+            return err_set(e, "out of memory");
+    }
+    return 0;
+}
+
+static int name_failures(const struct report_setup *o, const struct report_failures *f,
+                         struct report_names *names, struct err *e)
+{
+    if (!(names->failure = calloc((size_t)f->n + 1, sizeof *names->failure)))
+        return err_set(e, "out of memory");
+    for (names->failures = 0; names->failures < f->n; names->failures++) {
+        const int64_t k = names->failures;
+        const char *name = path_base_name(f->failure[k].name);
+        char number[64];
+        snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
+        if (!(names->failure[k] = strdup(o->number_names ? number : name)))
+            return err_set(e, "out of memory");
+    }
+    return 0;
+}
+
+/* --- groups --- */
+
+enum { LEAST_WORD = 3 };
+
+static bool is_in_a_name(const struct report_slides *s, const char *word)
+{
+    for (int64_t k = 0; k < s->n; k++)
+        if (strcasestr(s->slide[k].name, word))
+            return true;
+    return false;
+}
+
+static bool is_of_word(char c)
+{
+    return isalnum((unsigned char)c) || (c & 0x80);
+}
+
+static bool holds_a_name(const struct report_slides *s, const char *label)
+{
+    for (int64_t k = 0; k < s->n; k++)
+        if (strcasestr(label, s->slide[k].name))
+            return true;
+    return false;
+}
+
+/* Does a label say something about names: is it part of one, or has it a word in common? */
+static bool is_telling(const struct report_slides *s, const char *label)
+{
+    bool tells = is_in_a_name(s, label) || holds_a_name(s, label);
+    for (const char *at = label; *at && !tells; at++) {
+        size_t n = 0;
+        char word[256];
+        while (is_of_word(at[n]))
+            n++;
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        tells = n >= LEAST_WORD && is_in_a_name(s, word);
+        at += n > 0 ? n - 1 : 0;
+    }
+    return tells;
+}
+
+/* What the program calls group 0 itself: "not in the table", "no match", "all slides". */
+static bool is_own_label(const struct report_setup *o, int32_t group)
+{
+    return group == 0 && (o->meta || o->group_regex || !o->group);
+}
+
+/* With one label that is telling, all are hidden: a gap in a list tells, too. */
+static bool must_hide_groups(const struct report_setup *o, const struct report_slides *s,
+                             const struct report_groups *g)
+{
+    if (!o->number_names)
+        return false;
+    for (int32_t k = 0; k < g->n; k++)
+        if (!is_own_label(o, k) && (o->group_regex || is_telling(s, g->name[k])))
+            return true;
+    return false;
+}
+
+static int name_groups(const struct report_setup *o, const struct report_slides *s,
+                       const struct report_groups *g, struct report_names *names, struct err *e)
+{
+    const bool hide = must_hide_groups(o, s, g);
+    if (!(names->group = calloc((size_t)g->n + 1, sizeof *names->group)))
+        return err_set(e, "out of memory");
+    for (names->groups = 0; names->groups < g->n; names->groups++) {
+        const int32_t k = (int32_t)names->groups;
+        char label[32];
+        snprintf(label, sizeof label, "group %" PRId32, k + !is_own_label(o, 0));
+        if (!(names->group[k] = strdup(hide && !is_own_label(o, k) ? label : g->name[k])))
+            return err_set(e, "out of memory");
+    }
+    return 0;
+}
+
+/* --- all --- */
+
+int report_name(const struct report_setup *o, const struct report_slides *s,
+                const struct report_groups *g, const struct report_failures *f,
+                struct report_names *names, struct err *e)
+{
+    return name_slides(o, s, names, e) || name_failures(o, f, names, e) ||
+                   name_groups(o, s, g, names, e)
+               ? -1
+               : 0;
+}
+
+static void free_texts(char **texts, int64_t n)
+{
+    for (int64_t k = 0; texts && k < n; k++)
+        free(texts[k]);
+    free(texts);
+}
+
+void report_names_free(struct report_names *names)
+{
+    free_texts(names->slide, names->slides);
+    free_texts(names->group, names->groups);
+    free_texts(names->failure, names->failures);
 }

@@ -1,5 +1,5 @@
-/* report_metric.c - see report_metric.h. */
-#include "process/report/report_metric.h"
+/* report_metric.c - see report_slides.h. */
+#include "process/report/report_slides.h"
 
 #include <math.h>
 #include <stddef.h>

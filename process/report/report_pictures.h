@@ -5,7 +5,7 @@
  * size that fits is known only at the end. If not even the smallest of all slides can fit, they are
  * made at the end, for the slides that do not pass. The bytes go to a temporary file without a
  * name, so memory does not grow with them. Spectra are loaded when the page is written, for the
- * slides that show them. More maps (report_more.h) are added one by one, in the sizes of the first.
+ * slides that show them. More maps (report_view.h) are added one by one, in the sizes of the first.
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H

@@ -9,11 +9,95 @@
 #include "common/result/features.h"
 #include "common/result/result.h"
 #include "common/result/result_numbers.h"
-#include "process/report/report_curves.h"
-#include "process/report/report_metric.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * The numbers that slides are compared by.
+ *
+ * A number sets a flag in two ways: by its distance to the median of its pool (robust z), and by a
+ * limit that holds for all slides.
+ */
+
+enum report_metric_number {
+    REPORT_MEAN,
+    REPORT_STD,
+    REPORT_FOCUS_P05,
+    REPORT_FOCUS_P50,
+    REPORT_FOCUS_P95,
+    REPORT_SHARP_P50,
+    REPORT_FINE_P50,
+    REPORT_BLURRED, /* known once the slides of the pool are */
+    REPORT_SLOPE,
+    REPORT_TISSUE,
+    REPORT_GLASS,
+    REPORT_STAIN,
+    REPORT_HUE,
+    REPORT_GLASS_GRAY,
+    REPORT_GRAY_LOW,
+    REPORT_GRAY_HIGH,
+    REPORT_LINES,
+    REPORT_BLOCKS,
+    REPORT_DIRECTION,
+    REPORT_DETAIL_4,
+    REPORT_DETAIL_7,
+    REPORT_QUALITY,
+    REPORT_TWICE,
+    REPORT_METRICS,
+    REPORT_W1 = REPORT_METRICS, /* ranks slides, sets no flag */
+    REPORT_NUMBERS
+};
+
+/* Which picture of a slide shows what a number says. */
+enum report_look {
+    REPORT_LOOK_NONE,
+    REPORT_LOOK_MAP,
+    REPORT_LOOK_SLIDE,
+    REPORT_LOOK_SPECTRUM,
+    REPORT_LOOK_NOISE /* the map of report_view.h */
+};
+
+struct report_metric {
+    const char *name;       /* in tables of --csv */
+    const char *title;      /* on the page */
+    const char *unit;       /* " dB", "" ... behind a value */
+    int digits;             /* behind the point */
+    const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
+    bool ratio;             /* %s of the words is how many times the median the value is */
+    double most;            /* values above are a flag; NAN: none */
+    double least;           /* a smaller difference from the median is no flag, whatever its z;
+                             * with `ratio`, a part of the median */
+    double floor;  /* a smaller MAD counts as this: values that differ by less mean nothing */
+    bool specific; /* it names the cause, so it comes before numbers that only notice it */
+    enum report_look look;
+    const char *definition;
+};
+
+/* Of metric 0 .. REPORT_NUMBERS - 1. */
+const struct report_metric *report_metric(int metric);
+/* Has it a z? */
+bool report_is_scored(int metric);
+/* The number of a metric of this name; -1: none. */
+int report_find_metric(const char *name);
+
+/*
+ * The cumulative histogram and the sharpness of each slide, in a temporary file.
+ *
+ * They take 8 KiB per slide, most of what is known of it. The file is mapped to be read, and its
+ * pages are dropped from memory now and then.
+ */
+
+struct report_curves;
+struct report_curves *report_curves_create(int64_t bins, struct err *e);
+/* cdf[bins] and sharp[RESULT_SHARP_BINS] of one more slide. *at gets their number. */
+int report_curves_add(struct report_curves *c, const float *cdf, const uint32_t *sharp, int64_t *at,
+                      struct err *e);
+/* After the last. The others can be used then, by one thread. */
+int report_curves_map(struct report_curves *c, struct err *e);
+const float *report_curves_cdf(struct report_curves *c, int64_t at);
+const uint32_t *report_curves_sharp(struct report_curves *c, int64_t at);
+void report_curves_free(struct report_curves *c); /* NULL is fine */
 
 enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1 }; /* those that version 2 has, too */
 
@@ -77,5 +161,24 @@ void report_slides_free(struct report_slides *s);
 int report_failures_add(struct report_failures *f, const char *name, const char *path,
                         const char *reason, struct err *e);
 void report_failures_free(struct report_failures *f);
+
+/*
+ * Slides that are read a second time, when it is known what of them is needed.
+ */
+
+/* Starts with `files` only, the results of the report. */
+struct report_again {
+    char *const *files;
+    struct result *open; /* result number `file`, counted from 1; 0: none */
+    int64_t file;
+};
+
+/* Opens the result of a slide, if it is not open yet. */
+int report_open_again(struct report_again *a, const struct report_slide *s, struct err *e);
+/* Loads parts of a slide (result_load_parts); *out is to be freed with result_slide_free(). -1 if
+ * the slide cannot be read any more. */
+int report_load_again(struct report_again *a, const struct report_slide *s, unsigned parts,
+                      struct result_slide *out, struct err *e);
+void report_again_end(struct report_again *a);
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef WSI_REPORT_SPECTRA_H
 #define WSI_REPORT_SPECTRA_H
 
-#include "process/report/report_again.h"
+#include "process/report/report_slides.h"
 
 #include <stdio.h>
 

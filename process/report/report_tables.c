@@ -1,11 +1,11 @@
-/* report_tables.c - see report_tables.h. */
-#include "process/report/report_tables.h"
+/* report_tables.c - see report_page.h. */
+#include "process/report/report_page.h"
 
 #include "common/base/csv.h"
 #include "common/base/text_file.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
-#include "process/report/report_reasons.h"
+#include "process/report/report_view.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,12 +2,12 @@
  * score_map.h - a map out of scores of patches: cells of C px from the slide's origin.
  *
  * A patch of n px at (x, y) covers cells wholly or in part. Its weight in a cell is the product of
- * the weights of the part of it that lies there (weights.h), along both axes. With Q = round(2^32
- * q) of a patch's value q, A = sum of w Q and B = sum of w over the patches that have a value, in
- * 128 bits: the cell's value is A / (2^32 B), none if B = 0. Its coverage is the number of its px
- * that patches with a value cover, each counted once per patch, divided by its px on the slide,
- * and 1 at most. Sums of whole numbers are the same in any order, so the order of the rows changes
- * no bit.
+ * the weights of the part of it that lies there (weights_before), along both axes. With Q =
+ * round(2^32 q) of a patch's value q, A = sum of w Q and B = sum of w over the patches that have a
+ * value, in 128 bits: the cell's value is A / (2^32 B), none if B = 0. Its coverage is the number
+ * of its px that patches with a value cover, each counted once per patch, divided by its px on the
+ * slide, and 1 at most. Sums of whole numbers are the same in any order, so the order of the rows
+ * changes no bit.
  *
  * Memory is bounded whatever the size of slide, file and cells: the cells are made in bands of
  * whole rows from top to bottom, each of which reads the file again, and go to a temporary file.
@@ -17,7 +17,35 @@
 #define WSI_SCORE_MAP_H
 
 #include "process/scores/score_file.h"
-#include "process/scores/weights.h"
+
+#include <stdint.h>
+
+/*
+ * How much each part of a window or a patch counts where several overlap.
+ *
+ * Weights are whole numbers, so that sums of them are the same in any order. In 2-D they are the
+ * product of both axes. Two definitions of the same curves:
+ *
+ * - Cell m = 0 .. K-1 of a window of K cells, along either axis, has the weight
+ *
+ *     box    1
+ *     tent   min(2m + 1, 2K - 2m - 1)
+ *     cos    round(4096 sin^2(pi (m + 1/2) / K))
+ *     gauss  max(4, round(4096 exp(-((m - (K-1)/2) / (K/8))^2 / 2)))
+ *
+ * - Of a patch whose edges lie anywhere between those of cells, the first p of n px have the sum of
+ *   the weights of their px (box, tent), or the rounded integral of the curve (cos, gauss).
+ */
+
+enum weights { WEIGHTS_NONE, WEIGHTS_BOX, WEIGHTS_TENT, WEIGHTS_COS, WEIGHTS_GAUSS, WEIGHTS_KINDS };
+
+/* "none", "box" ... */
+const char *weights_name(enum weights w);
+
+/* Of cell m of k. */
+int64_t weights_of_cell(enum weights w, int64_t m, int64_t k);
+/* Of the first p of n px, 0 <= p <= n. At most 2^11 n, of tents n^2 / 2. */
+int64_t weights_before(enum weights w, int64_t p, int64_t n);
 
 struct score_map_setup {
     const char *path;

@@ -5,8 +5,8 @@
 #include "common/base/table.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
-#include "process/report/report_limits.h"
-#include "process/report/report_names.h"
+#include "process/report/report_groups.h"
+#include "process/report/report_view.h"
 #endif
 
 #include <math.h>

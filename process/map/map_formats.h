@@ -1,5 +1,5 @@
 /*
- * map_picture.h - a map as a PNG picture, drawn from top to bottom in little memory.
+ * map_formats.h - a map as a PNG picture, drawn from top to bottom in little memory.
  *
  * map_picture_draw: one pixel per place, from the picture's upper left corner on: pixel (i, j) is
  * window (i, j), or cell (i, j) of a blended map. A place of a small map is z x z pixels, with the
@@ -12,9 +12,10 @@
  * rounding accumulates. Where the map has no place or no value it is transparent, the latter with
  * the hatching's strokes.
  */
-#ifndef WSI_MAP_PICTURE_H
-#define WSI_MAP_PICTURE_H
+#ifndef WSI_MAP_FORMATS_H
+#define WSI_MAP_FORMATS_H
 
+#include "process/map/map_setup.h"
 #include "process/map/map_source.h"
 
 #include <stdio.h>
@@ -34,5 +35,30 @@ int map_picture_overlay(const struct map_slide *m, const struct map_picture_setu
  * the slide's best, the largest of several; but not larger than the slide. */
 void map_overlay_size(int64_t slide_width, int64_t slide_height, int64_t most, int64_t *width,
                       int64_t *height);
+
+/*
+ * Maps as text: GeoJSON for viewers, CSV for tables. One record per place, with one
+ * value per feature; coordinates in level-0 px.
+ *
+ * GeoJSON: a FeatureCollection of polygons, as QuPath's measurement maps take them:
+ * properties.objectType is "tile", properties.measurements {"focus_db": -31.25, ...}. Places
+ * without any value are left out, and so is sharpness of glass. Further members of the collection
+ * give the slide's name, the blending, whether the map is partial, and the missing groups.
+ *
+ * CSV: i,j,x_px,y_px,size_px,FEATURE...,coverage[,flags] for every place; fields without a value
+ * are empty. (x_px, y_px) is the upper left corner. Flags (enum result_flag) say why a window has
+ * no value; maps of cells, and results of version 1, have none. Sharpness of glass is there, beside
+ * the column tissue.
+ */
+
+/* maps[n]: the features, enum result_map_number. */
+int map_write_geojson(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
+int map_write_csv(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
+
+/* The places beyond o->below or o->above, as annotations of the class o->class_name: places that
+ * share a side are one polygon. Without either, places below the median of the map less 3.5 robust
+ * standard deviations, as a report judges windows of tissue. */
+int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map, FILE *f,
+                      struct err *e);
 
 #endif
