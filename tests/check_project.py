@@ -517,7 +517,7 @@ def make(*words, cwd, status=0, env={}):
     inherited = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
     if cwd != ROOT:
         words = ("CFLAGS=-O0", *words)  # compiles in a third of the time
-    return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status)
+    return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status, timeout=900)
 
 @later("ci")
 def test_without_anything_but_hdf5_and_zlib():
