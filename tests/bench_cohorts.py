@@ -1,9 +1,12 @@
 """How many bad slides `h5spec report` finds: cohorts of made slides, of which some have a planted defect.
 
-bench_cohorts.py [options] TISSUE... [--pen PICTURE...]
+bench_cohorts.py [options] TISSUE... [--judge PICTURE...] [--pen PICTURE...]
 
-    TISSUE           pictures of sharp tissue at 0.5 um per px; the first is the tissue of the cohorts of one tissue
+    TISSUE           pictures of sharp tissue at 0.5 um per px that rules are chosen by; the first is the tissue of the
+                     cohorts of one tissue
+    --judge PICTURE  pictures that no rule was chosen by: each kind of defect on these, too
     --pen PICTURE    pictures of pen, laid over tissue
+    --only PART      `cohorts` or `kinds` (both)
     --keep FOLDER    slides, stores and results stay here and are used again (a temporary folder)
     --build FOLDER   the programs (build)
     --seed N         another set of slides (1)
@@ -11,12 +14,14 @@ bench_cohorts.py [options] TISSUE... [--pen PICTURE...]
 A slide has 1,400 x 1,400 px: a mirrored mosaic of a random part of the picture inside of a random outline, the rest glass.
 Good slides differ in stain (optical density +-7 %), sharpness (Gaussian of 0 to 0.35 px) and noise (0.8 to 1.2 gray
 levels), and are JPEG tiles of quality 80, 4:2:0. Defects are planted before noise and compression. Prints one table per
-cohort, with every miss. Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
+cohort, with every miss; and one of all kinds of defects, a slide of each alone beside 50 good ones of its tissue: is it for
+review, and does the strongest reason name the defect? Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
 """
 import argparse
 import csv
 import io
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -378,17 +383,43 @@ def judge(work, title, good, bad, group=False):
     return len(found), len(false), kinds
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("tissue", nargs="+")
-    p.add_argument("--pen", nargs="*", default=[])
-    p.add_argument("--keep", default=None)
-    p.add_argument("--build", default="build")
-    p.add_argument("--seed", type=int, default=1)
-    o = p.parse_args()
-    o.keep = o.keep or tempfile.mkdtemp(prefix="cohorts-")
-    w = Work(o, [load(t) for t in o.tissue], [load(t) for t in o.pen])
-    many = min(3, len(w.tissues))
+def judge_kinds(work, t, kinds):
+    """Of each kind "right", "found: reason" or "MISSED: what is near"; and the good slides that are not passed."""
+    good = [work.make(t, "good", k) for k in range(GOOD)]
+    bad = {kind: work.make(t, kind, 0) for kind in kinds}
+    work.compute(good + list(bad.values()))
+    rows = work.report(good, False)[0]
+    false = ["%s: %s" % (n, rows[n]["reasons"]) for n in good if rows[n]["verdict"] != "pass"]
+    said = {}
+    for kind, name in bad.items():
+        row = work.report(good + [name], False)[0][name]
+        first = row["reasons"].split("; ")[0]
+        said[kind] = "MISSED: " + strongest(row) if row["verdict"] == "pass" else \
+            "right" if re.search(KINDS[kind][1], first) else "found: " + first[:110]
+    return said, false
+
+
+def print_kinds(work, kinds=KINDS):
+    names = [os.path.basename(path) for path in work.o.tissue]
+    columns, false = zip(*(judge_kinds(work, t, kinds) for t in range(len(names))))
+    print("\n## kinds of defects; %s judged" % (", ".join(names[-len(work.o.judge):]) if work.o.judge else "none"))
+    print("| kind | %s |\n| --- %s|" % (" | ".join(names), "| --- " * len(names)))
+    for kind in kinds:
+        print("| %s | %s |" % (kind, " | ".join(c[kind].split(":")[0] for c in columns)))
+    count = lambda what: ["%d of %d" % (sum(what in v for v in c.values()), len(kinds)) for c in columns]
+    missed = ["%d of %d" % (sum("MISSED" not in v for v in c.values()), len(kinds)) for c in columns]
+    print("| **found** | %s |\n| **right words** | %s |\n| **false** | %s |\n" % (
+        " | ".join(missed), " | ".join(count("right")), " | ".join("%d of %d" % (len(f), GOOD) for f in false)))
+    for name, column, wrong in zip(names, columns, false):
+        for kind, words in column.items():
+            if words != "right":
+                print("%s, %s: %s" % (name, kind, words))
+        for words in wrong:
+            print("%s, FALSE: %s" % (name, words))
+    return columns, false
+
+
+def run_cohorts(w, many):
     good = [w.make(0, "good", k) for k in range(52)]
     bad = [w.make(0, d, 0) for d in BAD]
     discs = [w.make(0, "disc", k) for k in range(8)]
@@ -406,6 +437,26 @@ def main():
     judge(w, "S, scanner 2 weak (said)", good[:GOOD], weak)
     judge(w, "B, slides blurred at sigma 0.75 (4 of 6)", good[:GOOD], slight[0.75])
     judge(w, "B, slides blurred at sigma 1", good[:GOOD], slight[1.0])
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("tissue", nargs="+")
+    p.add_argument("--judge", nargs="*", default=[])
+    p.add_argument("--pen", nargs="*", default=[])
+    p.add_argument("--only", choices=("cohorts", "kinds"))
+    p.add_argument("--keep", default=None)
+    p.add_argument("--build", default="build")
+    p.add_argument("--seed", type=int, default=1)
+    o = p.parse_args()
+    o.keep = o.keep or tempfile.mkdtemp(prefix="cohorts-")
+    chosen = len(o.tissue)
+    o.tissue += o.judge
+    w = Work(o, [load(t) for t in o.tissue], [load(t) for t in o.pen])
+    if o.only != "kinds":
+        run_cohorts(w, min(3, chosen))
+    if o.only != "cohorts":
+        print_kinds(w)
 
 
 if __name__ == "__main__":

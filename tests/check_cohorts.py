@@ -52,6 +52,16 @@ def test_planted_defects_are_counted():
     says([r for r in rows if r[1] == "MISSED"][0][2], " z ", "blurred ")
 
 
+def test_kinds_are_found_in_right_words():
+    cohorts = bench()
+    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path], "judge": []})
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        (said,), _ = cohorts.print_kinds(cohorts.Work(o, [cohorts.load(bench.path)], []), {k: cohorts.KINDS[k] for k in ("glass only", "swapped", "dust")})
+    expect(said["glass only"] == said["swapped"] == "right", "%s", said)
+    says(text.getvalue(), "| glass only | right |", "of 3 |", "of 14 |")
+
+
 def test_defects_are_what_they_are_called():
     cohorts = bench()
     sharp = cohorts.load(bench.path)[:640, :640]
