@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from tissue_outlines import outlined
-from tissue_rules import by_saturation, cell_means
+from tissue_rules import by_saturation, cell_means, closed
 
 GRAY = (0.299, 0.587, 0.114)
 
@@ -87,7 +87,7 @@ def outline_row(path):
     truth = outlined(name, means.shape[1], means.shape[0])
     if truth is None:
         raise SystemExit("%s: no outline in tissue_outlines.py" % name)
-    found = [by_saturation(means)[0].reshape(truth.shape), means @ GRAY < 225]
+    found = [closed(by_saturation(means)[0]).reshape(truth.shape), means @ GRAY < 225]
     print("| %s | %.2f | %s | missed %.3f, too much %.3f |" % (
         name, truth.mean(), " | ".join("%.3f" % dice(f, truth) for f in found),
         (truth & ~found[0]).sum() / truth.sum(), (found[0] & ~truth).sum() / truth.sum()), flush=True)

@@ -489,12 +489,33 @@ bool tissue_leaves_uneven(const struct tissue *t)
     return t->uneven >= uneven_least && t->uneven >= uneven_of_tissue * t->fraction;
 }
 
+/* Every cell beside one that is `value` gets this value, too. work: [rows][cols]. */
+static void spread(uint8_t *mask, uint8_t *work, int64_t rows, int64_t cols, uint8_t value)
+{
+    for (int64_t k = 0; k < rows * cols; k++)
+        mask[k] ^= !value;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            const uint8_t *m = mask + r * cols;
+            work[r * cols + c] = m[c > 0 ? c - 1 : 0] | m[c] | m[c + 1 < cols ? c + 1 : c];
+        }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            const int64_t above = r > 0 ? r - 1 : 0, below = r + 1 < rows ? r + 1 : r;
+            const uint8_t any =
+                work[above * cols + c] | work[r * cols + c] | work[below * cols + c];
+            mask[r * cols + c] = any ^ !value;
+        }
+}
+
 static void mark_by_saturation(struct tissue *t, int64_t n)
 {
     t->dark = find_dark(t, n);
     t->uneven = find_uneven(t);
     for (int64_t k = 0; k < n; k++)
         t->mask[k] = is_tissue(t, k);
+    spread(t->mask, t->saturation, t->rows, t->cols, 1);
+    spread(t->mask, t->saturation, t->rows, t->cols, 0);
 }
 
 static void mark_by_thresholds(struct tissue *t, int64_t n)

@@ -9,7 +9,8 @@
  * than one in 500 cells that could be glass the slide shows none, and 243 is taken. d is 0.07.
  * Where all tissue is paler, gray has two classes: if Otsu's threshold t of gray has 0.8 of the
  * variance between its classes, d is ln(glass / t), but 0.02 to 0.07. These numbers were chosen on
- * seven pictures and judged on others (tests/FIGURES.md).
+ * seven pictures and judged on others (tests/FIGURES.md). Last, gaps of one or two cells are closed
+ * (by a square of 3 x 3 cells): between pale nuclei a cell is as bright as glass.
  *
  * The user can give thresholds of H and S instead, and can have small pieces of tissue removed.
  *
