@@ -127,7 +127,7 @@ static uint32_t crc_of(const uint8_t *p, size_t n)
 {
     uint32_t crc = UINT32_MAX;
     for (size_t k = 0; k < 8 * n; k++)
-        crc = crc >> 1 ^ (((crc ^ p[k / 8] >> k % 8) & 1) ? 0xedb88320 : 0);
+        crc = crc >> 1 ^ (((crc ^ (uint32_t)(p[k / 8] >> k % 8)) & 1) ? 0xedb88320 : 0);
     return ~crc;
 }
 
