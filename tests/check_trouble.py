@@ -195,6 +195,54 @@ def test_remains_of_killed_writers():
         expect([os.path.exists(path) for path in paths] == [False, True, True], "%s", os.listdir(out))
 
 
+def test_a_result_that_is_replaced_between_two_opens():
+    """merge and report size by a result what they fill when they open it again: "changed", never another one's numbers."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("""#define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <fcntl.h>
+            #include <stdarg.h>
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <string.h>
+            static int opened(const char *name, const char *path, int flags, int mode) {
+                int (*f)(const char *, int, ...);
+                static int calls;
+                *(void **)&f = dlsym(RTLD_NEXT, name);
+                if (!strcmp(path, getenv("OLD")) && ++calls == atoi(getenv("AT")))
+                    rename(getenv("NEW"), path);
+                return f(path, flags, mode);
+            }
+            int open(const char *path, int flags, ...) {
+                va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
+                return opened("open", path, flags, mode);
+            }
+            int open64(const char *path, int flags, ...) {
+                va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
+                return opened("open64", path, flags, mode);
+            }""")
+    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    whole, seen = small(), set()
+    left, right = (os.path.join(tmp(), n) for n in ("left.h5", "right.h5"))
+    for name, options in ((left, ()), (right, ())):
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", name, *options, whole if name == left else store(made("--size", "900x500", "--seed", "5", name="other")))
+    for options, slide in ((("--bins", "4096"), whole), (("--stride", "32"), whole), ((), store(made("--size", "1100x1400", "--seed", "7", name="small")))):
+        new = os.path.join(tmp(), "new.h5")
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", new, *options, slide)
+        for argv in ([H5SPEC, "merge", "-q", "-o", os.path.join(tmp(), "m.h5")], [H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html")]):
+            for at in range(1, 13):
+                path, other = (os.path.join(tmp(), n) for n in ("old.h5", "new.h5"))
+                shutil.copy(left, path)
+                shutil.copy(new, other)
+                p = run(*argv, path, right, status=None, env=dict(os.environ, LD_PRELOAD=library, OLD=path, NEW=other, AT=str(at)))
+                expect(p.returncode in (0, 1) or p.returncode == 5 and "changed while it was read" in p.err, "%s %d: %d %s", argv, at, p.returncode, p.err)
+                seen.add((argv[1], options, p.returncode))
+    expect({(c, o, 5) for c in ("merge", "report") for o in (("--bins", "4096"), ("--stride", "32"))} <= seen, "%s", seen)
+
+
 # --- lists and tables, as people and programs write them: each with each option that takes one ---
 
 LISTS = [  # of one path or name

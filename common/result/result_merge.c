@@ -199,10 +199,11 @@ static int list_all(struct merge *m, int n, struct err *e)
 
 /* --- one slide --- */
 
-/* Has the file of a part what was listed? */
-static bool is_as_listed(const struct result *r, const struct part *p)
+/* Has the file of a part what was listed? Buffers are sized by what was. */
+static bool is_as_listed(const struct merge *m, const struct result *r, const struct part *p)
 {
-    return p->index < result_slides(r) && !strcmp(result_slide_name(r, p->index), p->name) &&
+    return !result_same_params(&m->params, result_params(r), NULL) && !check_version(m, r, NULL) &&
+           p->index < result_slides(r) && !strcmp(result_slide_name(r, p->index), p->name) &&
            (!p->copied || table_is_current(r));
 }
 
@@ -216,8 +217,8 @@ static struct result *file_of(struct merge *m, const struct part *p, struct err 
         m->open_file = p->file;
         m->open = result_open(m->paths[p->file], e);
     }
-    if (m->open && !is_as_listed(m->open, p)) {
-        err_set(e, "%s: has changed since the merge began; run again", m->paths[p->file]);
+    if (m->open && !is_as_listed(m, m->open, p)) {
+        err_set(e, "%s: changed while it was read; run again", m->paths[p->file]);
         return NULL;
     }
     return m->open;

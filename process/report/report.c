@@ -354,7 +354,7 @@ static int load_pictures(const struct report_setup *o, struct report_slides *s,
                          const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
                          struct err *e)
 {
-    struct report_again again = {.files = o->files};
+    struct report_again again = {.files = o->files, .params = &s->params};
     int r = 0;
     if (!spool || !report_spool_is_late(spool))
         return 0;

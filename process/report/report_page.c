@@ -123,7 +123,7 @@ static int put_slide(const struct report_view *r, int64_t k, FILE *f, struct cho
 
 static int put_blocks(const struct report_view *r, FILE *f, struct choice c, struct err *e)
 {
-    struct report_again again = {.files = r->setup->files};
+    struct report_again again = {.files = r->setup->files, .params = &r->slides->params};
     int bad = 0;
     for (int64_t k = 0; k < r->slides->n && !bad; k++) {
         if (k % PER_BLOCK == 0)

@@ -186,7 +186,7 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
                        const struct report_scores *scores, struct report_places *out, int64_t *bad,
                        struct err *e)
 {
-    struct report_again again = {.files = o->files};
+    struct report_again again = {.files = o->files, .params = &s->params};
     int r = (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
     for (int64_t k = 0; k < s->n && r >= 0; k++) {
         r = find_places(&again, s, scores, k, out->of[k], e);
@@ -377,7 +377,7 @@ static int add_scores(const struct report_view *r, struct report_more *more, int
 int report_add_maps(const struct report_view *r, struct report_more *more, int64_t *bad,
                     struct err *e)
 {
-    struct report_again again = {.files = r->setup->files};
+    struct report_again again = {.files = r->setup->files, .params = &r->slides->params};
     int failed = 0;
     if (!r->spool)
         return 0;

@@ -204,6 +204,11 @@ void report_curves_free(struct report_curves *c)
     free(c);
 }
 
+static int changed(const struct report_again *a, const struct report_slide *s, struct err *e)
+{
+    return err_set(e, "%s: changed while it was read; run again", a->files[s->file]);
+}
+
 int report_open_again(struct report_again *a, const struct report_slide *s, struct err *e)
 {
     if (a->file != s->file + 1) {
@@ -211,7 +216,13 @@ int report_open_again(struct report_again *a, const struct report_slide *s, stru
         a->open = result_open(a->files[s->file], e);
         a->file = a->open ? s->file + 1 : 0;
     }
-    return a->open ? 0 : -1;
+    if (!a->open)
+        return -1;
+    const struct result_params *p = result_params(a->open);
+    if (p->bins == a->params->bins && p->window == a->params->window &&
+        p->stride == a->params->stride && result_version(a->open) == s->version)
+        return 0;
+    return changed(a, s, e);
 }
 
 int report_load_again(struct report_again *a, const struct report_slide *s, unsigned parts,
@@ -220,8 +231,14 @@ int report_load_again(struct report_again *a, const struct report_slide *s, unsi
     if (report_open_again(a, s, e))
         return -1;
     const int64_t k = result_find_slide(a->open, s->name);
-    return k < 0 ? err_set(e, "%s: slide %s is gone; run again", a->files[s->file], s->name)
-                 : result_load_parts(a->open, k, parts, out, e);
+    if (k < 0)
+        return err_set(e, "%s: slide %s is gone; run again", a->files[s->file], s->name);
+    if (result_load_parts(a->open, k, parts, out, e))
+        return -1;
+    if (out->nx == s->nx && out->ny == s->ny)
+        return 0;
+    result_slide_free(out);
+    return changed(a, s, e);
 }
 
 void report_again_end(struct report_again *a)

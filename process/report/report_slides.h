@@ -166,14 +166,16 @@ void report_failures_free(struct report_failures *f);
  * Slides that are read a second time, when it is known what of them is needed.
  */
 
-/* Starts with `files` only, the results of the report. */
+/* Starts with the first two only: the results of the report, and what all have in common. */
 struct report_again {
     char *const *files;
+    const struct result_params *params;
     struct result *open; /* result number `file`, counted from 1; 0: none */
     int64_t file;
 };
 
-/* Opens the result of a slide, if it is not open yet. */
+/* Opens the result of a slide, if it is not open yet. -1 also if it is another one now: what has
+ * been kept of its slides was sized by the first. */
 int report_open_again(struct report_again *a, const struct report_slide *s, struct err *e);
 /* Loads parts of a slide (result_load_parts); *out is to be freed with result_slide_free(). -1 if
  * the slide cannot be read any more. */
