@@ -1,5 +1,6 @@
 """Large tiles, turned TIFF, and plain pictures as slides: TIFF in strips, PNG and JPEG; slides of which nothing arrives."""
 import io
+import itertools
 import random
 import struct
 import zlib
@@ -338,6 +339,34 @@ def test_what_is_not_read_is_named():
     for width in (0x7fffffff, 900000):
         huge.set(WIDTH, width)
         expect("a.tif" in convert(huge.save(os.path.join(tmp(), "a.tif")), status=1)[1].err, "%d", width)
+
+
+def test_a_small_file_is_no_huge_picture():
+    """Or a damaged size makes a store of 12 GB of nothing."""
+    Image = with_pillow()
+    p, path = picture(40, 60), os.path.join(tmp(), "a")
+    slides = []
+    for name, at in ((".png", 20), (".jpg", None)):
+        Image.fromarray(p).save(path + name)
+        data = bytearray(open(path + name, "rb").read())
+        if at:
+            data[at:at + 4] = struct.pack(">I", 0x7ffffff0)
+            data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+        else:
+            at = data.index(b"\xff\xc0") + 5
+            data[at:at + 4] = b"\xff\x00\xff\x00"
+        with open(path + name, "wb") as f:
+            f.write(data)
+        slides.append(path + name)
+    for compression, tile in itertools.product((NONE, DEFLATE, PACKBITS), (None, (4112, 16))):
+        t = Tiff(write("a%d.tif" % len(slides), p, tile, compression=compression))
+        for tag in (LENGTH,) + ((323,) if tile else (ROWS_PER_STRIP,)):
+            t.set(tag, 0x1ffffff0)
+        slides.append(t.save(os.path.join(tmp(), "a%d.tif" % len(slides))))
+    for slide in slides:
+        begun = time.time()
+        says(convert(slide, "--codec", "none", status=1)[1].err, "too small", "copy ")
+        expect(time.time() - begun < 5, "%s took %.0f s", slide, time.time() - begun)
 
 
 # --- nothing arrives ---

@@ -25,7 +25,6 @@ enum {
     BUFFER = 1 << 16,
     SIGNATURE = 8,
     MOST_SIDE = 1 << 20,
-    MOST_RATIO = 1032, /* of deflate */
 };
 
 struct png_rows {
@@ -197,12 +196,6 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
     if (png_get_bit_depth(r->png, r->info) == 16) {
         err_set(e, "a PNG of 16 bits; only 8-bit RGB and gray are converted");
         return ROWS_OTHER;
-    }
-    const uint64_t pitch = png_get_rowbytes(r->png, r->info);
-    if (png_get_image_height(r->png, r->info) / MOST_RATIO >
-        slide_file_bytes(r->file) / pitch + 1) {
-        err_set(e, "the file is too small for its pixels");
-        return ROWS_DAMAGED;
     }
     png_set_expand(r->png);
     const bool interlaced = png_set_interlace_handling(r->png) > 1;

@@ -13,11 +13,16 @@
 #include "convert/readers/tiff_pyramid.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Bytes of pixels per byte of a PNG or JPEG file: deflate packs 1,032 bytes into one, and each can
+ * be 8 pixels. */
+enum { MOST_RATIO = 8 * 1032 };
 
 enum { ORIENTATION = 274, MOST_PAGES = 1024, MOST_ICC = 1 << 26 };
 
@@ -223,6 +228,11 @@ static int open_whole(struct picture *v, opener *open, profiler *icc, struct ban
     if (bad)
         return rejected(bad, e);
     rows_close(r);
+    if (v->whole.rows / MOST_RATIO * v->whole.cols * v->whole.channels >
+        (int64_t)slide_file_bytes(v->file))
+        return err_set(
+            e, "damaged: the file is too small for %" PRId64 " x %" PRId64 " px; copy it again",
+            v->whole.cols, v->whole.rows);
     if (icc(v->file, &v->icc, &v->icc_bytes, e) < 0)
         return -1;
     *b = (struct bands_picture){.width = v->whole.cols,
@@ -296,6 +306,7 @@ static void describe(const struct picture *v, const struct bands_picture *b, con
 {
     *i = (struct slide_info){.downsample = 1,
                              .levels = 1,
+                             .in_order = true,
                              .downsamples = {1},
                              .is_gray = b->channels == 1,
                              .width = b->width,

@@ -201,6 +201,33 @@ static int take_places(const struct reading *r, struct err *e)
     return ROWS_DAMAGED;
 }
 
+/* Bytes of pixels per byte of a file: deflate packs 1,032 bytes into one, LZW up to 2,731 and
+ * PackBits 64; of others nobody knows. Without compression half of the file may be lost. */
+static uint64_t most_ratio(int compression)
+{
+    enum { LZW = 5, DEFLATE = 8, OLD_DEFLATE = 32946 };
+    return compression == TILE_NONE                               ? 2
+           : compression == PACKBITS                              ? 64
+           : compression == LZW                                   ? 2731
+           : compression == DEFLATE || compression == OLD_DEFLATE ? 1032
+                                                                  : 1 << 17;
+}
+
+/* A damaged size is not believed: it would make a store of nothing. */
+static int check_bytes(const struct reading *r, struct err *e)
+{
+    const struct tiff_picture *p = r->p;
+    const double segment = (double)p->cols * (double)p->rows * p->samples / p->planes;
+    double pixels = 0;
+    for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
+        pixels += p->places[k].bytes > 0 ? segment : 0;
+    if (pixels <= (double)most_ratio(p->compression) * ((double)r->t.bytes + 1))
+        return 0;
+    err_set(e, "the file is too small for %" PRId64 " x %" PRId64 " px; copy the file again",
+            p->width, p->height);
+    return ROWS_DAMAGED;
+}
+
 /* Of the numbers for JPEG 2000, all are alike here: the photometric tag states the colours. */
 static int compression_of(const struct reading *r)
 {
@@ -216,7 +243,8 @@ static int read_directory(struct reading *r, struct err *e)
     int bad = take_sizes(r, e);
     bad = bad ? bad : take_samples(r, e);
     bad = bad ? bad : take_tables(r, e);
-    return bad ? bad : take_places(r, e);
+    bad = bad ? bad : take_places(r, e);
+    return bad ? bad : check_bytes(r, e);
 }
 
 int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uint64_t at,
