@@ -31,7 +31,9 @@
 enum {
     SMALL_FILE = 16 << 20, /* bytes of a slide that is prepared in memory, and of its pixels */
     SMALL_PIXELS = 4 << 20,
-    KEPT_DEPTH = 16, /* kept tiles per thread on their way: small, and of very unequal cost */
+    MANY_TILES = 4096,
+    TRIED_TILES = 256, /* of that many and more */
+    KEPT_DEPTH = 16,   /* kept tiles per thread on their way: small, and of very unequal cost */
 };
 
 /* --- the pipe --- */
@@ -290,13 +292,42 @@ static void close_buffers(struct convert *c)
     c->next = c->done = 0;
 }
 
+static int reject_refused(const char *tiles, const char *why, struct err *e)
+{
+    return err_set(e,
+                   "unsupported, or damaged throughout: none of %s can be decoded (%s); if other "
+                   "programs show it, write it as a TIFF of JPEG tiles",
+                   tiles, why);
+}
+
+/* A slide of many tiles of which the decoder refuses each is rejected before all are tried. The
+ * first tile is whole, as a rule, and then it is the only one that is read here. */
+static int try_tiles(const struct convert *c, struct err *e)
+{
+    const struct slide_reader *r = c->slide->reader;
+    const int64_t all = c->columns * c->rows;
+    enum store_status status = STORE_DAMAGED;
+    if (all < MANY_TILES || c->slide_info.in_order || !r->refusal)
+        return 0;
+    uint8_t *room = malloc((size_t)store_chunk_bytes(&c->info));
+    int bad = room ? 0 : err_set(e, "out of memory");
+    for (int k = 0; k < TRIED_TILES && bad == 0 && status == STORE_DAMAGED; k++) {
+        const int64_t n = all * k / TRIED_TILES;
+        bad = r->read(c->slide, 0, n % c->columns, n / c->columns, (int)c->info.channels, room,
+                      &status, e);
+    }
+    free(room);
+    const char *why = status == STORE_DAMAGED && bad == 0 ? r->refusal(c->slide) : "";
+    return bad || !*why ? bad : reject_refused("256 tiles spread over it", why, e);
+}
+
 /* Everything that is needed before the tiles. */
 static int begin(struct convert *c, struct err *e)
 {
     const int threads = c->o->threads;
     const bool keeps = codec_keeps(c->info.codec);
-    return open_buffers(c, keeps ? KEPT_DEPTH * threads : 2 * threads + 2, e) || read_head(c, e) ||
-                   make_tissue(c, e)
+    return open_buffers(c, keeps ? KEPT_DEPTH * threads : 2 * threads + 2, e) || try_tiles(c, e) ||
+                   read_head(c, e) || make_tissue(c, e)
                ? -1
                : 0;
 }
@@ -325,10 +356,7 @@ static int check_arrival(const struct convert *c, struct err *e)
     if (i->tiles_damaged == 0)
         return err_set(e, "nothing of it was scanned: all its tiles are missing");
     if (*why)
-        return err_set(e,
-                       "unsupported, or damaged throughout: none of its tiles can be decoded (%s); "
-                       "if other programs show it, write it as a TIFF of JPEG tiles",
-                       why);
+        return reject_refused("its tiles", why, e);
     return err_set(e, "none of its tiles can be read; copy the slide again");
 }
 

@@ -815,6 +815,18 @@ def test_streams_of_other_kinds_are_named():
         for codec in ("keep", "none"):
             p = rejected(write(os.path.join(tmp("dicom"), "a.dcm"), instance(level)), "none of its tiles can be decoded", words, options=("--codec", codec))
             expect("copy the slide again" not in p.err, "%s: %s", words, p.err)
+    level = Level(svs("--tile", "16", size="1100x1100"))  # a slide of many tiles is not read to its end, unless one of them is whole
+    whole, other = level.tiles[0], io.BytesIO()
+    Image.fromarray(noise[:16, :16]).convert("CMYK").save(other, "JPEG")
+    n = level.across * level.down
+    for at in (None, 0, 255):
+        level.tiles = n * [other.getvalue()]
+        if at is None:
+            rejected(write(os.path.join(tmp("dicom"), "a.dcm"), instance(level)), "none of 256 tiles spread over it can be decoded", "4 components")
+            continue
+        level.tiles[n * at // 256] = whole
+        _, _, j = convert(write(os.path.join(tmp("dicom"), "a.dcm"), instance(level)), status=4)
+        expect(j["tiles_damaged"] == n - 1, "%s", j)
 
 
 def test_two_pictures_of_one_size_are_not_mixed():

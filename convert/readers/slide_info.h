@@ -22,6 +22,7 @@ struct slide_info {
     double downsamples[SLIDE_LEVELS];
     bool has_eighth;              /* read_eighth works */
     bool gray_is_luma;            /* `read` gives the stored luma as gray; else gray of RGB */
+    bool in_order;                /* tiles out of order cost much: what is above them is decoded */
     bool is_gray;                 /* its tiles are gray, so its store is */
     char no_jpeg[160];            /* why codec jpeg is not possible; "": it is */
     bool is_j2k;                  /* codec j2k is possible */

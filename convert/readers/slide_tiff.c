@@ -188,6 +188,7 @@ static int open_bands(struct tiff_slide *v, int threads, struct err *e)
     i->is_gray = b.channels == 1;
     snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
              v->level.format.cols > BANDS_TILE ? "too large" : "of a kind that is decoded in rows");
+    v->info.in_order = true;
     v->bands = bands_open(&b, threads, e);
     return v->bands ? 1 : -1;
 }
