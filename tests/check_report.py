@@ -313,6 +313,27 @@ def test_blurred_tissue_has_a_place():
         b.is_clean()
 
 
+def test_what_differs_by_little_is_no_flag():
+    """One blurred window of 64 was for review, and so was half of a share of tissue that hardly varies."""
+    def change(slides):
+        for k, name in enumerate(sorted(slides)):
+            slides[name].attrs["tissue_fraction"] = 0.6 + 0.001 * (k % 7)
+        slides["made-00003"].attrs["tissue_fraction"] = 0.25
+        slides["made-00004"].attrs["tissue_fraction"] = 0.15
+        for name, n in (("made-00005", 1), ("made-00006", 2)):
+            s = slides[name]
+            focus = s["window_focus_db"][()]
+            focus[7, :n] = -6000
+            s["window_focus_db"][()] = focus
+            for q in (5, 50, 95):
+                s.attrs["focus_p%02d" % q] = 0.01 * np.quantile(focus, q / 100)
+    rows = {r["slide"]: r["reasons"] for r in table_of(changed(results("--slides", "30", "--windows", "8x8"), change))}
+    expect("tissue (" not in rows["made-00003"] and "less tissue" not in rows["made-00003"], "%s", rows["made-00003"])
+    says(rows["made-00004"], "much less tissue than on the others")
+    expect("blurred" not in rows["made-00005"], "%s", rows["made-00005"])
+    says(rows["made-00006"], "tissue blurred", "4 % of it")
+
+
 def test_glass_takes_no_part_in_blur():
     """The same windows, but they are glass: nothing is blurred, and the map is hatched there."""
     def glass(slides):

@@ -65,8 +65,9 @@ function zscore(k, m) { // as in report_scores.c
 }
 // As in report_scores.c, but for accepted slides.
 function unusual(k, m, z) {
-  const usually = poolOf(k).m[m][2], metric = D.metrics[m];
-  return Math.abs(z) > 3.5 && Math.abs(D.m[m][k] - usually) >= metric.least * (metric.ratio ? usually : 1);
+  const usually = poolOf(k).m[m][2], metric = D.metrics[m], value = D.m[m][k];
+  return Math.abs(z) > 3.5 && Math.abs(value - usually) >= metric.least * (metric.ratio ? usually : 1) &&
+      (!metric.times || Math.max(value, usually) >= metric.times * Math.min(value, usually));
 }
 
 // --- which slides are shown, in which order ---

@@ -42,9 +42,10 @@ static void put_metrics(FILE *f)
         const struct report_metric *x = report_metric(m);
         fprintf(f,
                 "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d,"
-                "\"scored\":%s,\"least\":%g,\"ratio\":%s}",
+                "\"scored\":%s,\"least\":%g,\"ratio\":%s,\"times\":%g}",
                 m ? ",\n" : "", x->name, x->title, x->unit, x->digits,
-                report_is_scored(m) ? "true" : "false", x->least, x->ratio ? "true" : "false");
+                report_is_scored(m) ? "true" : "false", x->least, x->ratio ? "true" : "false",
+                x->times);
     }
     putc(']', f);
 }

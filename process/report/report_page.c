@@ -428,6 +428,9 @@ static void put_definitions(FILE *f)
         if (x->least > 0)
             fprintf(f, "; unusual only if it differs from the median by %g%s or more",
                     x->least * (x->ratio ? 100 : 1), x->ratio ? " %" : x->unit);
+        if (x->times > 0)
+            fprintf(f, "; unusual only if it is %g times the median, or the median %g times it",
+                    x->times, x->times);
         fputs("</dd>\n", f);
     }
     define(f, "focus_db",

@@ -325,7 +325,7 @@ static void say_blocks(const struct report_slide *s, double excess, struct list 
 }
 
 /* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
-static void say_enlarged(const struct report_view *r, int64_t k, struct list *l)
+static bool say_enlarged(const struct report_view *r, int64_t k, struct list *l)
 {
     const double unusual = 5, least = 1, floor = 0.15, optical = 0.33;
     const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
@@ -335,20 +335,37 @@ static void say_enlarged(const struct report_view *r, int64_t k, struct list *l)
     const double lost_7 = p->summary[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
     const double z = 0.6745 * lost / fmax(fine->mad, floor);
     if (fine->n < STATS_LEAST || !(z > unusual && lost > least && lost_7 < optical * lost))
-        return;
+        return false;
     say(l, REPORT_REVIEW, z / unusual + OF_CAUSE,
         "enlarged by software, or the wrong um per px is stated: detail of 4 px is %.1f dB weaker "
         "than in the others, that of 7 px only %.1f",
         lost, lost_7)
         ->look = REPORT_LOOK_SPECTRUM;
+    return true;
+}
+
+/* Is number m beyond what is usual? Not if it tells two kinds of slides apart. */
+static double flag_of(const struct report_view *r, int64_t k, int m)
+{
+    const double excess = report_excess(r->slides, r->scores, k, m);
+    return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
+}
+
+/* Does number m say of slide k that it is not sharp? */
+static bool is_of_blur(const struct report_view *r, int64_t k, int m)
+{
+    return m == REPORT_BLURRED ||
+           ((m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) &&
+            r->scores->of[k].z[m] < 0);
 }
 
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
-    say_enlarged(r, k, l);
+    /* what has a cause is not called blurred */
+    const bool explained = say_enlarged(r, k, l) || flag_of(r, k, REPORT_DIRECTION) > 0;
     for (int m = 0; m < REPORT_METRICS; m++) {
-        const double excess = report_excess(r->slides, r->scores, k, m);
-        if (!(excess > 1) || report_is_kind(r->clusters, r->scores->of[k].pool, m))
+        const double excess = flag_of(r, k, m);
+        if (!(excess > 0) || (explained && is_of_blur(r, k, m)))
             continue;
         if (m == REPORT_BLURRED)
             say_blur(r, k, excess, l);

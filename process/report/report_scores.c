@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE_BYTES = 64 << 20 }; /* of cumulative histograms that are in memory at a time */
+enum {
+    TILE_BYTES = 64 << 20, /* of cumulative histograms that are in memory at a time */
+    LEAST_BLURRED = 2      /* windows: one may be a fold or a lumen */
+};
 
 /* What a report is scored from, and the scores. */
 struct work {
@@ -224,14 +227,15 @@ static int find_blurred(const uint64_t *bins)
     return mad == 0 ? -1 : below < 0 ? 0 : (int)below;
 }
 
-/* Part of a slide's windows in bins before `end`. */
-static double part_before(const uint32_t *bins, int end)
+/* Part of a slide's windows in bins before `end`; *windows: how many these are. */
+static double part_before(const uint32_t *bins, int end, uint64_t *windows)
 {
     uint64_t n = 0, blurred = 0;
     for (int k = 0; k < RESULT_SHARP_BINS; k++) {
         n += bins[k];
         blurred += k < end ? bins[k] : 0;
     }
+    *windows = blurred;
     return n > 0 ? (double)blurred / (double)n : NAN;
 }
 
@@ -256,7 +260,7 @@ static void measure_blur(const struct work *w, int32_t pool)
     for (int64_t k = 0; k < w->slides->n; k++) {
         const uint32_t *own = w->out->of[k].pool == pool ? report_sharp(w->slides, k) : NULL;
         if (own)
-            w->out->of[k].blurred = part_before(own, end);
+            w->out->of[k].blurred = part_before(own, end, &w->out->of[k].blurred_windows);
     }
 }
 
@@ -343,6 +347,14 @@ double report_value(const struct report_slides *s, const struct report_scores *s
                                  : s->slide[k].metric[m];
 }
 
+/* Does it differ from what is usual by enough to matter, whatever its z? */
+static bool matters(const struct report_metric *x, double value, double usually)
+{
+    const double least = x->least * (x->ratio ? usually : 1);
+    const double low = fmin(value, usually), high = fmax(value, usually);
+    return high - low >= least && (x->times == 0 || high >= x->times * low);
+}
+
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                      int m)
 {
@@ -350,8 +362,9 @@ double report_excess(const struct report_slides *s, const struct report_scores *
     const struct report_metric *x = report_metric(m);
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
     const double limit = isnan(q->most[m]) || isnan(value) ? 0 : value / q->most[m];
-    const double usually = q->summary[m].q50, least = x->least * (x->ratio ? usually : 1);
-    if (isnan(z) || !(z < 0 ? x->low : x->high) || !(fabs(value - usually) >= least))
+    if (m == REPORT_BLURRED && scores->of[k].blurred_windows < LEAST_BLURRED)
+        return 0;
+    if (isnan(z) || !(z < 0 ? x->low : x->high) || !matters(x, value, q->summary[m].q50))
         return limit;
     return fmax(limit, fabs(z) / q->usual[m][z > 0]);
 }

@@ -18,6 +18,7 @@ struct report_score {
     bool accepted;            /* it is in the list of --accepted */
     double z[REPORT_METRICS]; /* NAN: none */
     double blurred;           /* part of its tissue windows; NAN: not known */
+    uint64_t blurred_windows; /* how many these are: a single one is no flag */
     double w1;                /* dB to the pool's median; NAN without windows */
 };
 

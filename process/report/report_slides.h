@@ -68,6 +68,7 @@ struct report_metric {
     double most;            /* values above are a flag; NAN: none */
     double least;           /* a smaller difference from the median is no flag, whatever its z;
                              * with `ratio`, a part of the median */
+    double times;  /* a smaller ratio to the median, or of the median, is no flag; 0: any may be */
     double floor;  /* a smaller MAD counts as this: values that differ by less mean nothing */
     bool specific; /* it names the cause, so it comes before numbers that only notice it */
     enum report_look look;
