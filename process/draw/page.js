@@ -2,19 +2,18 @@
 'use strict';
 (function () {
 const D = JSON.parse(document.getElementById('data').textContent);
-D.failed.forEach(f => addFailure(f[0], f[1]));
-const N = D.names.length, NS = 'http://www.w3.org/2000/svg';
-const SHARES = ['tissue_fraction', 'blurred_share'], W1 = D.metrics.length - 1, TISSUE = D.metrics.findIndex(m => m.name === 'tissue_fraction'), NARROW = window.matchMedia('(max-width: 40rem)');
-const CURVES = D.hist.length > 0; // false: histograms of slides did not fit
 const VERDICTS = ['pass', 'not judged', 'review', 'fail'], LEAST = 10; // slides, to say what is usual
-const DIGITS = {};
-'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.split('').forEach((c, k) => { DIGITS[c] = k; });
+const COMMANDS = {}; // of failed slides, by number
+D.failed.forEach(f => addFailure(f[0], f[1]));
+const N = D.names.length, W1 = D.metrics.length - 1, TISSUE = D.metrics.findIndex(m => m.name === 'tissue_fraction'), NARROW = window.matchMedia('(max-width: 40rem)');
 
 // An input without numbers is a row in no pool, without pictures.
 function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
   D.why[k] = [[reason, 0]];
   D.m.forEach(column => column.push(null));
+  D.strength.push(1e9);
+  if (D.results) COMMANDS[k] = (/\.h5$/i.test(name) ? 'h5spec run -o results/ ' : 'wsi2h5 -o stores/ ') + quoted(name);
   [['other', 0], ['pool', -1], ['version', 3], ['verdict', 3], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
   ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
@@ -31,23 +30,16 @@ function el(parent, name, attributes, text) {
   if (parent) parent.appendChild(e);
   return e;
 }
-function svg(parent, name, attributes, text) {
-  const e = document.createElementNS(NS, name);
-  for (const k in attributes || {}) e.setAttribute(k, attributes[k]);
-  if (text !== undefined) e.textContent = text;
-  if (parent) parent.appendChild(e);
-  return e;
-}
 function clear(e) { while (e.firstChild) e.removeChild(e.firstChild); return e; }
-function shown(x, m) { // as many digits as a reader uses: shares in percent, one decimal of dB, whole degrees
-  const share = SHARES.includes(m.name);
-  return x === null || x === undefined ? '' : share ? Math.round(100 * x) + ' %' : x.toFixed(m.unit === ' dB' ? 1 : m.unit === ' degrees' ? 0 : m.digits);
+function quoted(word) { return /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replace(/'/g, "'\\''") + "'"; } // for a shell
+function shown(x, m) { // as many digits as a reader uses
+  return x === null || x === undefined ? '' : m.unit === ' %' ? String(Math.round(100 * x)) : x.toFixed(m.digits);
 }
 function number(k, m) { return shown(D.m[m][k], D.metrics[m]); }
 function reasons(k) { return (D.why[k] || []).map(x => x[0]); }
 // A row has no room for the numbers behind a reason.
 function words(k) {
-  const all = reasons(k), first = (all[0] || '').replace(/ \([^()]*usual spread\)$/, '');
+  const all = reasons(k), first = (all[0] || '').replace(/ \([^()]*, usually [^()]*\)$/, '');
   return first + (all.length > 1 ? ' (+' + (all.length - 1) + ' more)' : '');
 }
 function stands(k) { return D.verdict[k] > 1; } // for review, or fails
@@ -55,26 +47,25 @@ function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of 
 const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0])};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
 function rowHeight() { return NARROW.matches ? 62 : 42; }
-function share(k, cell) { // 1/dB
-  const at = 2 * (k * D.cells.n + cell);
-  return (DIGITS[D.hist[at]] * 64 + DIGITS[D.hist[at + 1]]) * D.cells.max / 4095;
-}
-function zscore(k, m) { // as in report_scores.c
-  const s = poolOf(k).m[m], x = D.m[m][k];
-  return x === null || s[0] < LEAST || !(s[4] > 0) || !D.metrics[m].scored ? null : 0.6745 * (x - s[2]) / s[4];
-}
-// As in report_scores.c, but for accepted slides.
-function unusual(k, m, z) {
-  const usually = poolOf(k).m[m][2], metric = D.metrics[m], value = D.m[m][k];
-  return Math.abs(z) > 3.5 && Math.abs(value - usually) >= metric.least * (metric.ratio ? usually : 1) &&
-      (!metric.times || Math.max(value, usually) >= metric.times * Math.min(value, usually));
+// Long names differ at their ends: that of a DICOM file is a number of 60 digits.
+function short(name) { return name.length > 32 ? name.slice(0, 14) + '\u2026' + name.slice(-14) : name; }
+// Copies a text. Works without the right to the clipboard, which pages from a mail lack.
+function copyButton(parent, text, label) {
+  return el(parent, 'button', {type: 'button', 'class': 'copy', title: text, on: {click: e => {
+    const t = el(show.dialog, 'textarea', {}, text);
+    t.select();
+    document.execCommand('copy');
+    t.remove();
+    e.target.textContent = 'copied';
+    e.target.focus();
+  }}}, label);
 }
 
 // --- which slides are shown, in which order ---
 
 const state = {sort: 0, down: true, filter: '', only: 'all', pool: -1, current: -1, pictures: false, open: false, experts: false};
 const ONLY = {
-  all: () => true, look: stands, fail: k => D.verdict[k] === 3, review: k => D.verdict[k] === 2, unjudged: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
+  all: () => true, look: stands, fail: k => D.verdict[k] === 3, review: k => D.verdict[k] === 2, blurred: k => D.verdict[k] === 2 && /^tissue blurred|less sharp/.test(reasons(k)[0]), unjudged: k => D.verdict[k] === 1, pass: k => D.verdict[k] === 0,
   other: k => D.other[k] > 0, failed: k => D.pool[k] < 0, empty: k => D.pool[k] >= 0 && !D.windows[k],
   partial: k => D.partial[k] > 0, damaged: k => D.damaged[k] > 0 || D.damagedTiles[k] > 0,
 };
@@ -83,10 +74,7 @@ let view = [];
 
 // Slides that fail come first, then those for review by how far they are from what is usual; then those with a note.
 function urgency(k) {
-  if (D.pool[k] < 0) return 4e9;
-  let most = 0;
-  for (let m = 0; m < W1; m++) most = Math.max(most, Math.abs(zscore(k, m)) || 0);
-  return 1e9 * D.verdict[k] + (stands(k) ? 1e3 + Math.min(most, 1e8) : reasons(k).length ? 1 : 0);
+  return 1e8 * D.verdict[k] + D.strength[k] + (reasons(k).length ? 1 : 0);
 }
 // The word, with a shape for those who do not see its colour.
 function verdict(k) { return ['\u25cf ', '\u25cb ', '\u25b2 ', '\u2715 '][D.verdict[k]] + VERDICTS[D.verdict[k]]; }
@@ -97,9 +85,14 @@ let COLUMNS = [
   {title: 'verdict', cell: verdict, value: k => D.verdict[k]},
   {title: 'reasons', cell: k => reasons(k).join('; '), value: urgency},
 ];
+// With the unit, and which end is good.
+function heading(i) {
+  const m = D.metrics[i], unit = m.unit.trim();
+  return m.name === 'focus_p50' ? 'sharpness (dB; higher: sharper)' : m.title + (unit ? ' (' + unit + ')' : '');
+}
 const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
 FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
-  .forEach(i => COLUMNS.push({title: D.metrics[i].title, name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
+  .forEach(i => COLUMNS.push({title: heading(i), name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
 COLUMNS.push({title: 'windows', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
 COLUMNS.push({title: 'group', more: D.pools.length < 2, cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
@@ -158,7 +151,7 @@ function refresh() {
 
 const P = document.getElementById('pictures') ? JSON.parse(document.getElementById('pictures').textContent) : null;
 const blocks = {};
-function picturesOf(k) { // {map, noise, scores, thumb, tissue, glass}: base64 texts, "" where there is none
+function picturesOf(k) { // {map, noise, scores, thumb}: base64 texts, "" where there is none
   const b = Math.floor(k / (P ? P.per : 1));
   if (!P) return {};
   if (!blocks[b]) {
@@ -168,7 +161,7 @@ function picturesOf(k) { // {map, noise, scores, thumb, tissue, glass}: base64 t
   }
   const f = (D.pool[k] >= 0 && blocks[b][k % P.per] || '').split(' ');
   const maps = (f[0] || '').split(',');
-  return {map: maps[0] || '', noise: maps[1] || '', scores: maps[2] || '', thumb: f[1] || '', tissue: f[2] || '', glass: f[3] || ''};
+  return {map: maps[0] || '', noise: maps[1] || '', scores: maps[2] || '', thumb: f[1] || ''};
 }
 // The maps of a slide: what their colours mean, and where their places are, in px of level 0.
 function mapsOf(k, p) {
@@ -200,7 +193,7 @@ function controls() {
   show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => showOnly(e.target.checked ? 'look' : 'all')}});
   label.appendChild(document.createTextNode(' only review and fail'));
   if (D.pools.length > 1) {
-    show.pool = el(bar, 'select', {id: 'pool', 'aria-label': 'comparison group', on: {change: e => { state.pool = Number(e.target.value); refresh(); drawHistogram(); }}});
+    show.pool = el(bar, 'select', {id: 'pool', 'aria-label': 'comparison group', on: {change: e => { state.pool = Number(e.target.value); refresh(); }}});
     el(show.pool, 'option', {value: -1}, 'all groups');
     D.pools.forEach((p, i) => el(show.pool, 'option', {value: i}, p.label + ' (' + p.n + ')'));
   }
@@ -211,7 +204,8 @@ function controls() {
 }
 // The counts at the top of the page show the slides that they count.
 function makeCounts() {
-  show.only = [...document.querySelectorAll('#counts li[data-show]')].map(li => {
+  show.only = [...document.querySelectorAll('header [data-show]')].map(li => {
+    li.hidden = false;
     const b = el(null, 'button', {type: 'button', 'data-show': li.dataset.show, on: {click: () => showOnly(li.dataset.show)}});
     b.append(...li.childNodes);
     li.appendChild(b);
@@ -258,7 +252,8 @@ function makeTable() {
   show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides', 'aria-rowcount': N});
   show.head = el(show.table, 'div', {'class': 'row head', role: 'row'});
   COLUMNS.forEach((c, i) => (c.value ? el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
-    title: c.name || '', on: {click: () => sortBy(i)}}, c.title) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
+    title: c.name || '', on: {click: () => sortBy(i)}}, c.title.split(' (')[0]) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
+  [...show.head.children].forEach((e, i) => { const unit = COLUMNS[i].title.match(/ \(.*/); if (unit) el(e, 'span', {'class': 'unit'}, unit[0]); });
   show.space = el(show.table, 'div', {'class': 'space'});
   show.rows = el(show.space, 'div', {'class': 'rows'});
   show.table.addEventListener('scroll', drawRows);
@@ -289,9 +284,7 @@ function drawRows() {
     const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), role: 'row',
       'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
-      const z = c.metric !== undefined && c.metric < W1 ? zscore(k, c.metric) : null;
-      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c) + (z !== null && unusual(k, c.metric, z) ? ' odd' : '')}, c.thumb ? undefined : c.cell(k));
-      if (z !== null) cell.title = c.name + ': ' + Math.abs(z).toFixed(1) + ' times the usual spread ' + (z < 0 ? 'below' : 'above');
+      const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c)}, c.thumb ? undefined : c.title === 'slide' ? short(c.cell(k)) : c.cell(k));
       if (['reasons', 'slide', 'group'].includes(c.title)) cell.title = c.cell(k);
       if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, NARROW.matches ? verdict(k) + (words(k) ? ': ' + words(k) : '') : words(k));
       if (c.thumb) picture(cell, 'thumb', picturesOf(k).thumb, '');
@@ -327,7 +320,7 @@ function drawSheet() {
     const mark = el(el(card, 'div', {'class': 'markline'}), 'button', {type: 'button', 'class': 'mark', 'aria-pressed': marks.has(k), title: 'mark (x)',
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
-    el(card, 'figcaption', {title: D.names[k]}, D.names[k]);
+    el(card, 'figcaption', {title: D.names[k]}, short(D.names[k]));
     el(card, 'small', {title: reasons(k).join('; ')}, verdict(k) + (words(k) ? ': ' + words(k) : '') || (c => (c ? c.title + ' ' + c.cell(k) : ''))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
   });
 }
@@ -378,111 +371,19 @@ document.addEventListener('keydown', e => {
   KEYS[e.key]();
 });
 
-// --- axes and curves ---
-
-function panel(parent, w, h, x0, x1, y1, xlabel, ylabel, ticks) {
-  const s = svg(parent, 'svg', {viewBox: '0 0 ' + w + ' ' + h, 'class': 'panel', role: 'img', 'aria-label': ylabel + ' against ' + xlabel});
-  const q = {s: s, x: v => 56 + (w - 68) * (v - x0) / ((x1 - x0) || 1), y: v => h - 40 - (h - 52) * Math.min(1, v / (y1 || 1))};
-  const step = [1, 2, 5, 10, 20, 50].find(t => (x1 - x0) / t <= 10) || 100;
-  for (let v = Math.ceil(x0 / step) * step; v <= x1; v += step) {
-    svg(s, 'line', {x1: q.x(v), x2: q.x(v), y1: 12, y2: h - 40, 'class': 'grid'});
-    svg(s, 'text', {x: q.x(v), y: h - 24, 'text-anchor': 'middle'}, ticks ? ticks[v] : String(v));
-  }
-  for (let i = 0; i <= 4; i++) {
-    svg(s, 'line', {x1: 56, x2: w - 12, y1: q.y(y1 * i / 4), y2: q.y(y1 * i / 4), 'class': 'grid'});
-    svg(s, 'text', {x: 50, y: q.y(y1 * i / 4) + 4, 'text-anchor': 'end'}, String(Number((y1 * i / 4).toPrecision(2))));
-  }
-  svg(s, 'text', {x: (56 + w - 12) / 2, y: h - 6, 'text-anchor': 'middle'}, xlabel);
-  svg(s, 'text', {x: 60, y: 10}, ylabel);
-  return q;
-}
-function cellAt(c) { return D.cells.low + D.cells.step * (c + 0.5); }
-function path(q, f) {
-  let d = '';
-  for (let c = 0; c < D.cells.n; c++) d += (c ? 'L' : 'M') + q.x(cellAt(c)).toFixed(1) + ' ' + q.y(f(c)).toFixed(1);
-  return d;
-}
-function area(q, low, high) {
-  let d = path(q, c => high[c]);
-  for (let c = D.cells.n - 1; c >= 0; c--) d += 'L' + q.x(cellAt(c)).toFixed(1) + ' ' + q.y(low[c]).toFixed(1);
-  return d + 'Z';
-}
-// The largest value of what a panel shows, in cells from cell `first` on.
-function highest(p, slides, first) {
-  let top = 0;
-  for (let c = first; c < D.cells.n; c++) {
-    top = Math.max(top, p.bands[4][c] || 0);
-    slides.forEach(k => { top = Math.max(top, share(k, c)); });
-  }
-  return top;
-}
-// Flat windows make a spike below 1 dB, which would flatten all curves: the axis is cut there.
-function histogramPanel(parent, pool, slides, w, h) {
-  const p = D.pools[pool];
-  slides = CURVES ? slides : [];
-  const first = Math.max(0, Math.ceil((1 - D.cells.low) / D.cells.step - 1e-6)), all = highest(p, slides, 0), top = highest(p, slides, first) || all;
-  const q = panel(parent, w, h, D.cells.low, D.cells.low + D.cells.step * D.cells.n, top, 'log magnitude (dB)', 'share per dB');
-  if (p.counted >= LEAST) {
-    svg(q.s, 'path', {d: area(q, p.bands[0], p.bands[4]), 'class': 'outer'});
-    svg(q.s, 'path', {d: area(q, p.bands[1], p.bands[3]), 'class': 'inner'});
-    svg(q.s, 'path', {d: path(q, c => p.bands[2][c]), 'class': 'median'});
-  }
-  if (all > 1.02 * top) svg(q.s, 'text', {x: w - 12, y: 10, 'text-anchor': 'end', 'class': 'cut'}, 'axis cut: below 1 dB up to ' + all.toPrecision(2));
-  slides.forEach((k, i) => {
-    const line = svg(q.s, 'path', {d: path(q, c => share(k, c)), 'class': 'slide line' + i, 'data-slide': k});
-    svg(line, 'title', {}, D.names[k]);
-    line.addEventListener('click', () => { state.current = k; openSlide(); });
-  });
-  return q;
-}
-
-// --- the histogram of a pool, and its outliers ---
-
-function makeHistogram() {
-  el(app, 'h2', {}, 'Histogram');
-  show.histogramNote = el(app, 'p');
-  show.histogram = el(app, 'div', {id: 'histogram'});
-}
-function largestPool() { return D.pools.reduce((best, p, i) => (p.counted > D.pools[best].counted ? i : best), 0); }
-function drawHistogram() {
-  clear(show.histogram);
-  if (!D.pools.length || !D.cells.n) {
-    show.histogramNote.textContent = 'No slide has a histogram.';
-    return;
-  }
-  const pool = state.pool >= 0 ? state.pool : largestPool();
-  const members = [];
-  for (let k = 0; k < N; k++) if (D.pool[k] === pool && D.windows[k]) members.push(k);
-  members.sort((a, b) => D.m[W1][b] - D.m[W1][a]);
-  const outliers = members.slice(0, Math.min(5, Math.floor(members.length / 4)));
-  show.histogramNote.textContent = 'Group ' + D.pools[pool].label + (members.length < LEAST ? ': ' : ': median of ') + members.length +
-    (members.length === 1 ? ' slide' : ' slides') + (members.length < LEAST ? '' : ', bands of 25 to 75 % and 5 to 95 %') + (outliers.length && CURVES ? '; lines: ' +
-    (outliers.length === 1 ? 'the slide that differs' : 'the ' + outliers.length + ' slides that differ') +
-    ' most from the others. Click a line or a name to open its slide.' : '.');
-  histogramPanel(show.histogram, pool, outliers, 900, 300);
-  if (!CURVES) return;
-  const legend = el(show.histogram, 'ol', {'class': 'legend'});
-  outliers.forEach((k, i) => {
-    const item = el(legend, 'li'), s = svg(item, 'svg', {viewBox: '0 0 24 8', 'class': 'panel', 'aria-hidden': true});
-    svg(s, 'path', {d: 'M0 4H24', 'class': 'slide line' + i});
-    el(item, 'a', {href: hashOf(k)}, D.names[k]);
-  });
-}
-
 // --- groups ---
 
 function makePools() {
-  el(app, 'h2', {}, 'Comparison groups');
-  el(app, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
-  const t = el(el(app, 'div', {'class': 'wide', tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
+  const d = el(app, 'details', {id: 'experts'});
+  el(d, 'summary', {}, 'For experts: comparison groups');
+  el(d, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
+  const t = el(el(d, 'div', {'class': 'wide', tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
   const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
-  const kind = i => (D.metrics[i].scored ? {} : {'class': 'more'});
-  ['group', 'slides', 'with windows'].forEach(x => el(head, 'th', {}, x));
-  some.forEach(i => el(head, 'th', kind(i), D.metrics[i].title));
+  ['group', 'slides', 'measured'].concat(some.map(heading)).forEach(x => el(head, 'th', {}, x));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    some.map(i => [p.m[i], D.metrics[i], kind(i)]).forEach(([s, n, a]) => el(row, 'td', a, s[0] >= LEAST ? shown(s[2], n) + ' (' + shown(s[1], n) + ' to ' + shown(s[3], n) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i]]).forEach(([s, n]) => el(row, 'td', {}, s[0] >= LEAST ? shown(s[2], n) + ' (' + shown(s[1], n) + ' to ' + shown(s[3], n) + ')' : ''));
   });
 }
 
@@ -515,7 +416,7 @@ function setModal(on) { // what lies behind the slide cannot be reached
   document.documentElement.classList.toggle('modal', on);
 }
 function trapFocus(e) {
-  const all = [...show.dialog.querySelectorAll('button, summary, [tabindex="0"]')], at = all.indexOf(document.activeElement);
+  const all = [...show.dialog.querySelectorAll('button, summary, [tabindex="0"]')].filter(x => x.localName === 'summary' || !x.closest('details:not([open])')), at = all.indexOf(document.activeElement);
   if (e.shiftKey ? at <= 0 : at === all.length - 1) {
     e.preventDefault();
     all[e.shiftKey ? all.length - 1 : 0].focus();
@@ -552,34 +453,44 @@ function openSlide() {
   el(bar, 'b', {'class': 'verdict'}, verdict(k));
   [['previous (k)', () => move(-1)], ['next (j)', () => move(1)], [marks.has(k) ? 'unmark (x)' : 'mark (x)', toggleMark],
     ['close (Esc)', closeSlide]].forEach(b => el(bar, 'button', {type: 'button', on: {click: b[1]}}, b[0]));
-  if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' windows');
+  if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' places measured');
   if (reasons(k).length) {
     const list = el(d, 'ul', {'class': 'reasons'});
     D.why[k].forEach(x => {
       const item = el(list, 'li');
       if (!x[1] || D.pool[k] < 0) item.textContent = x[0];
       else el(item, 'button', {type: 'button', 'class': 'where', title: 'show where', on: {click: () => showPlace(x)}}, x[0]);
+      if (x.length > 2) copyButton(item, Math.round(x[2] * D.width[k]) + ' ' + Math.round(x[3] * D.height[k]), 'copy x ' + Math.round(x[2] * D.width[k]) + ', y ' + Math.round(x[3] * D.height[k]));
     });
   }
+  if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then: ', COMMANDS[k]);
   const grid = el(d, 'div', {'class': 'grid2 first'});
   if (p.map || p.thumb) drawMaps(el(grid, 'section', {id: 'maps'}), k, p, 'map');
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
-  drawNumbers(section(grid, 'Numbers'), k);
-  const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}});
+  const numbers = section(grid, 'Numbers'), three = [FIRST[0], D.metrics.findIndex(m => m.name === 'blurred_share'), TISSUE];
+  drawNumbers(numbers, k, three);
+  const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}}), more = D.metrics.map((m, i) => i).filter(i => !three.includes(i));
   experts.open = state.experts;
-  el(experts, 'summary', {}, 'For experts: histogram, spectra');
-  const more = el(experts, 'div', {'class': 'grid2'});
-  if (D.windows[k] && D.cells.n) histogramPanel(section(more, 'Histogram in its group'), D.pool[k], [k], 520, 260);
-  if (p.tissue || p.glass) drawSpectra(section(more, 'Mean spectrum'), p);
+  el(experts, 'summary', {}, 'For experts: all numbers, files for other programs');
+  drawNumbers(experts, k, more);
+  if (D.results) {
+    const of = ' --slide=' + quoted(D.names[k]), from = ' ' + quoted(D.results);
+    if (!old(k)) putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + of + ' -o regions.geojson' + from);
+    putCommand(experts, 'Histogram and map: ', 'h5spec plot --map' + of + ' -o slide.svg' + from);
+  }
   d.focus({preventScroll: true});
+}
+function putCommand(parent, words, command) {
+  const line = el(parent, 'p', {'class': 'command'}, words);
+  el(line, 'code', {}, command);
+  copyButton(line, command, 'copy command');
 }
 // The picture that shows a reason, and the place on it.
 function showPlace(x) {
-  const maps = show.dialog.querySelector('#maps'), p = picturesOf(state.current), kind = x[1] === 4 && p.noise ? 'noise' : 'map';
-  if (maps && x[1] !== 3 && look.map && look.map.kind !== kind) drawMaps(maps, state.current, p, kind);
-  const at = show.dialog.querySelector(x[1] === 3 ? '.spectrum' : x[1] === 2 || (x[1] === 4 && !p.noise) ? 'img.thumb' : 'canvas.map');
+  const maps = show.dialog.querySelector('#maps'), p = picturesOf(state.current), kind = x[1] === 3 && p.noise ? 'noise' : 'map';
+  if (maps && look.map && look.map.kind !== kind) drawMaps(maps, state.current, p, kind);
+  const at = show.dialog.querySelector(x[1] === 2 || (x[1] === 3 && !p.noise) ? 'img.thumb' : 'canvas.map');
   if (!at) return;
-  if (at.closest('details')) at.closest('details').open = true;
   at.scrollIntoView({block: 'center'});
   if (x.length > 2) {
     look.zoom = 2;
@@ -588,22 +499,12 @@ function showPlace(x) {
   at.classList.add('shown');
   setTimeout(() => at.classList.remove('shown'), 1500);
 }
-function drawNumbers(parent, k) {
+function drawNumbers(parent, k, which) {
   const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['number', 'slide', 'usually', 'times the usual spread'].forEach(x => el(head, 'th', {}, x));
-  D.metrics.forEach((m, i) => {
-    if (D.m[i][k] === null) return;
-    const row = el(t, 'tr'), z = i < W1 ? zscore(k, i) : null;
-    [m.title, number(k, i) + (number(k, i) && m.unit), i < W1 && poolOf(k).m[i][0] >= LEAST ? shown(poolOf(k).m[i][2], m) : '', z === null ? '' : z.toFixed(1)]
-      .forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
-  });
-}
-function drawSpectra(parent, p) {
-  [['tissue', p.tissue], ['glass', p.glass]].forEach(x => {
-    if (!x[1]) return;
-    const f = el(parent, 'figure', {'class': 'spectrum'});
-    picture(f, 'spectrum', x[1], 'spectrum of ' + x[0]);
-    el(f, 'figcaption', {}, x[0] + ': frequency 0 in the middle, 1/2 cycle/px at the edges; ' + P.spectrumLow + ' to ' + P.spectrumHigh + ' dB');
+  ['number', 'slide', 'usually'].forEach(x => el(head, 'th', {}, x));
+  which.filter(i => D.m[i] && D.m[i][k] !== null).forEach(i => {
+    const m = D.metrics[i], row = el(t, 'tr');
+    [m.title, number(k, i) + m.unit, i < W1 && poolOf(k).m[i][0] >= LEAST ? shown(poolOf(k).m[i][2], m) + m.unit : ''].forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
   });
 }
 
@@ -787,15 +688,12 @@ function begin() {
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
     'In a slide, + and - zoom. Download the list of marked slides to keep it.');
   show.print = el(app, 'div', {id: 'print'});
-  if (N && D.cells.n && !CURVES) el(app, 'p', {'class': 'keys'}, 'Histograms of slides are left out: they do not fit into --max-size.');
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
-  makeHistogram();
   makePools();
   show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-modal': 'true', 'aria-labelledby': 'opened', tabindex: -1, hidden: ''});
   show.say = el(app, 'p', {'class': 'said', role: 'status', 'aria-live': 'polite'});
   if (!P) show.toggle.hidden = true;
   showOnly('all');
-  drawHistogram();
   followHash();
   window.addEventListener('popstate', followHash);
   window.addEventListener('beforeprint', makePrint);

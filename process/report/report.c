@@ -182,8 +182,6 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
         row->groups_missing += !s->groups[k];
     for (int m = 0; m < REPORT_METRICS; m++)
         row->metric[m] = NAN;
-    for (int j = 0; j < REPORT_OCTAVES; j++)
-        row->profile[j] = NAN;
     for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
         row->octaves[j] = NAN;
     row->some_glass = NAN;
@@ -206,7 +204,6 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
-    memcpy(row->profile, profile, sizeof row->profile);
     row->metric[REPORT_SLOPE] = features_slope(profile);
     row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
@@ -409,11 +406,11 @@ static int write_page(struct report_view *r, struct err *e)
         }
         const int64_t bytes = ftello(t.f);
         const bool fits = bytes <= o->max_size || o->pictures == REPORT_ALL;
-        if (!fits && r->lean == REPORT_NO_CURVES)
+        if (!fits && r->lean == REPORT_LESS_TABLE)
             cli_say("%s: %" PRId64 " bytes, more than --max-size %" PRId64
                     "; a page of these slides cannot be smaller",
                     o->output, bytes, o->max_size);
-        if (fits || r->lean == REPORT_NO_CURVES)
+        if (fits || r->lean == REPORT_LESS_TABLE)
             return text_file_commit(&t, e);
         text_file_abort(&t);
     }
@@ -437,7 +434,6 @@ struct values {
     struct report_names names;
     struct report_limits limits;
     struct report_scores scores;
-    struct report_cells cells;
     struct report_clusters clusters;
     struct report_places places;
     uint8_t *verdicts;
@@ -453,7 +449,6 @@ static void values_free(struct values *v)
     report_names_free(&v->names);
     report_limits_free(&v->limits);
     report_scores_free(&v->scores);
-    report_cells_free(&v->cells);
     report_clusters_free(&v->clusters);
     report_places_free(&v->places);
     free(v->verdicts);
@@ -471,8 +466,7 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
                    report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
                    report_score(&v->slides, &v->groups, o->accepted, &v->scores, e) ||
                    report_find_clusters(&v->slides, &v->scores, &v->clusters, e) ||
-                   report_find_places(o, &v->slides, &v->scores, &v->places, bad, e) ||
-                   report_cells(&v->slides, &v->scores, &v->cells, e)
+                   report_find_places(o, &v->slides, &v->scores, &v->places, bad, e)
                ? -1
                : 0;
 }
@@ -487,7 +481,6 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .names = &v->names,
                                .limits = &v->limits,
                                .scores = &v->scores,
-                               .cells = &v->cells,
                                .clusters = &v->clusters,
                                .places = &v->places,
                                .spool = v->spool};

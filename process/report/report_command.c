@@ -78,8 +78,7 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.group_regex)},
     {NULL, 0, "max-size", "BYTES",
      "size of the page: pictures are made smaller or left out until it fits, then the plain table "
-     "of slides without a reason, then histograms and profiles of slides; what remains is written, "
-     "with a warning",
+     "of slides without a reason; what remains is written, with a warning",
      COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
     {NULL, 0, "multiqc", "DIR",
      "also write custom content that MultiQC shows when it is run on DIR",
@@ -216,6 +215,8 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;
     a->setup.n_folders = a->files.n_folders;
+    a->setup.words = argv + 1;
+    a->setup.n_words = argc - 1;
     stop_catch_signals();
     if (report_write(&a->setup, &bad, &trouble, verdicts, &e))
         return cli_failed(&e);

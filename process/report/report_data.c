@@ -22,66 +22,42 @@ static void put_fixed(FILE *f, double x, int digits)
     fputs(text, f);
 }
 
-static void put_texts(FILE *f, char *const *texts, int64_t n)
-{
-    putc('[', f);
-    for (int64_t k = 0; k < n; k++) {
-        if (k)
-            putc(',', f);
-        html_json(f, texts[k]);
-    }
-    putc(']', f);
-}
-
 /* --- what all slides share --- */
 
 static void put_metrics(FILE *f)
 {
-    fputs(",\n\"metrics\":[", f);
+    const char *before = "\"metrics\":[";
     for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
-        fprintf(f,
-                "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d,"
-                "\"scored\":%s,\"least\":%g,\"ratio\":%s,\"times\":%g}",
-                m ? ",\n" : "", x->name, x->title, x->unit, x->digits,
-                report_is_scored(m) ? "true" : "false", x->least, x->ratio ? "true" : "false",
-                x->times);
+        if (!report_is_on_page(m))
+            continue;
+        fprintf(f, "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"digits\":%d}", before,
+                x->name, x->title, x->unit, x->digits);
+        before = ",\n";
     }
     putc(']', f);
 }
 
-static void put_summary(FILE *f, const struct stats_summary *s)
-{
-    fprintf(f, "[%" PRId64, s->n);
-    const double v[] = {s->q25, s->q50, s->q75, s->mad};
-    for (int k = 0; k < 4; k++) {
-        putc(',', f);
-        html_number(f, v[k], 7);
-    }
-    putc(']', f);
-}
-
+/* Of each number that has a median: [slides with it, quartiles]. */
 static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
 {
     const struct report_pool *p = &r->scores->pool[pool];
-    const float *bands = r->cells->bands[pool];
+    bool any = false;
     char label[512];
     report_pool_label(r, pool, label, sizeof label);
     fputs("{\"label\":", f);
     html_json(f, label);
     fprintf(f, ",\"n\":%" PRId64 ",\"counted\":%" PRId64 ",\"m\":[", p->n, p->counted);
     for (int m = 0; m < REPORT_METRICS; m++) {
-        if (m)
+        const struct stats_summary *s = &p->summary[m];
+        const double v[] = {s->q25, s->q50, s->q75};
+        if (!report_is_on_page(m))
+            continue;
+        fprintf(f, "%s[%" PRId64, any ? "," : "", s->n);
+        any = true;
+        for (int k = 0; k < 3; k++) {
             putc(',', f);
-        put_summary(f, &p->summary[m]);
-    }
-    fputs("],\"bands\":[", f);
-    for (int b = 0; b < REPORT_BANDS; b++) {
-        fputs(b ? ",[" : "[", f);
-        for (int64_t c = 0; c < r->cells->n; c++) {
-            if (c)
-                putc(',', f);
-            html_number(f, (double)bands[b * r->cells->n + c], 4);
+            html_number(f, v[k], 5);
         }
         putc(']', f);
     }
@@ -91,17 +67,13 @@ static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
 static void put_shared(FILE *f, const struct report_view *r)
 {
     const struct result_params *p = &r->slides->params;
-    const struct report_cells *c = r->cells;
-    const double bin = r->slides->begun ? (p->high_db - p->low_db) / (double)p->bins : 1;
     put_metrics(f);
-    fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"limits\":%s,\"cells\":{\"low\":",
-            p->window, p->stride, r->limits->n ? "true" : "false");
-    html_number(f, p->low_db + bin * (double)(c->first * c->bins), 9);
-    fputs(",\"step\":", f);
-    html_number(f, bin * (double)c->bins, 9);
-    fprintf(f, ",\"n\":%" PRId64 ",\"max\":", c->n);
-    html_number(f, c->most_share, 6);
-    fputs("},\n\"pools\":[", f);
+    const struct report_setup *o = r->setup;
+    const char *input = o->n_folders ? o->folders[0] : o->n_files ? o->files[0] : "";
+    fputs(",\n\"results\":", f); /* for commands; "": names are hidden */
+    html_json(f, o->number_names ? "" : report_shown_path(input));
+    fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"pools\":[", p->window,
+            p->stride);
     for (int32_t k = 0; k < r->scores->n_pools; k++) {
         fputs(k ? ",\n" : "\n", f);
         put_pool(f, r, k);
@@ -111,38 +83,25 @@ static void put_shared(FILE *f, const struct report_view *r)
 
 /* --- slides --- */
 
-/* The page computes z of scored numbers, from one digit more than it shows. */
+/* With one digit more than the page shows, so that few slides are equal. */
 static void put_metric_columns(FILE *f, const struct report_view *r)
 {
+    bool any = false;
     fputs(",\n\"m\":[", f);
     for (int m = 0; m < REPORT_NUMBERS; m++) {
-        fputs(m ? ",\n[" : "[", f);
+        if (!report_is_on_page(m))
+            continue;
+        fputs(any ? ",\n[" : "[", f);
+        any = true;
         for (int64_t k = 0; k < r->slides->n; k++) {
             if (k)
                 putc(',', f);
             put_fixed(f, report_value(r->slides, r->scores, k, m),
-                      report_metric(m)->digits + report_is_scored(m));
+                      report_metric(m)->digits + (report_is_share(m) ? 3 : 1));
         }
         putc(']', f);
     }
     putc(']', f);
-}
-
-static void put_histograms(FILE *f, const struct report_view *r)
-{
-    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const double scale = r->cells->most_share > 0 ? 4095 / r->cells->most_share : 0;
-    fputs(",\n\"hist\":\"", f);
-    for (int64_t k = 0; k < r->slides->n && r->lean < REPORT_NO_CURVES; k++) {
-        const float *cdf = report_cdf(r->slides, k);
-        for (int64_t c = 0; c < r->cells->n; c++) {
-            const double x = cdf ? fmin(4095, round(scale * report_share(r->cells, cdf, c))) : 0;
-            const unsigned at = (unsigned)x;
-            putc(set[at >> 6], f);
-            putc(set[at & 63], f);
-        }
-    }
-    putc('"', f);
 }
 
 /* [text, picture that shows it, x, y], x and y as parts of the slide's size. */
@@ -160,6 +119,11 @@ static void put_reasons(FILE *f, const struct report_view *r)
 {
     struct report_reason reasons[REPORT_MOST_REASONS];
     bool any = false;
+    fputs(",\n\"strength\":[", f); /* of the first reason: the order of the slides */
+    for (int64_t k = 0; k < r->slides->n; k++)
+        fprintf(f, "%s%.3g", k ? "," : "",
+                report_reasons(r, k, reasons) > 0 ? fmin(reasons[0].strength, 1e7) : 0);
+    putc(']', f);
     fputs(",\n\"why\":{", f);
     for (int64_t k = 0; k < r->slides->n; k++) {
         const int n = report_reasons(r, k, reasons);
@@ -235,7 +199,6 @@ static void put_slides(FILE *f, const struct report_view *r)
     putc(']', f);
     put_columns(f, r);
     put_metric_columns(f, r);
-    put_histograms(f, r);
     put_reasons(f, r);
 }
 
@@ -255,8 +218,7 @@ static void put_failures(FILE *f, const struct report_view *r)
 
 void report_data(const struct report_view *r, FILE *f)
 {
-    fputs("{\"format\":1,\n\"creators\":", f);
-    put_texts(f, r->slides->creators, r->slides->n_creators);
+    putc('{', f);
     put_shared(f, r);
     put_slides(f, r);
     put_failures(f, r);

@@ -257,14 +257,49 @@ static int name_slides(const struct report_setup *o, const struct report_slides 
     return 0;
 }
 
+const char *report_shown_path(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    return *path == '/' ? path + n : path;
+}
+
+/* Bytes of the folder that the failures have in common, of those that have one. */
+static size_t common_folder(const struct report_failures *f)
+{
+    const char *first = NULL;
+    size_t n = 0;
+    for (int64_t k = 0; k < f->n; k++) {
+        const char *name = f->failure[k].name;
+        size_t same = 0, folder = 0;
+        if (!strchr(name, '/'))
+            continue;
+        if (!first) {
+            first = name;
+            n = (size_t)(path_base_name(name) - name);
+            continue;
+        }
+        for (; same < n && name[same] == first[same]; same++)
+            if (name[same] == '/')
+                folder = same + 1;
+        n = folder;
+    }
+    return n;
+}
+
 static int name_failures(const struct report_setup *o, const struct report_failures *f,
                          struct report_names *names, struct err *e)
 {
+    const size_t folder = common_folder(f);
     if (!(names->failure = calloc((size_t)f->n + 1, sizeof *names->failure)))
         return err_set(e, "out of memory");
     for (names->failures = 0; names->failures < f->n; names->failures++) {
         const int64_t k = names->failures;
-        const char *name = path_base_name(f->failure[k].name);
+        const char *whole = f->failure[k].name,
+                   *name = strchr(whole, '/') ? report_shown_path(whole + folder) : whole;
         char number[64];
         snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
         if (!(names->failure[k] = strdup(o->number_names ? number : name)))

@@ -6,13 +6,13 @@
 #include "process/draw/html.h"
 #include "process/draw/page.h"
 #include "process/report/report_pictures.h"
-#include "process/report/report_spectra.h"
 #include "process/report/report_view.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * Which pictures fit into a page, and these pictures.
@@ -24,11 +24,7 @@ enum { PER_BLOCK = 64 }; /* slides per script element */
 struct choice {
     int size; /* 0 .. TRIED - 1; -1: none */
     bool all; /* of all slides, not only of those to look at */
-    bool all_spectra;
-    int64_t spectra; /* bytes that spectra may take */
 };
-
-enum { SPECTRA_BYTES = 40000 }; /* about what the two spectra of a slide take */
 
 static int64_t total_bytes(const struct report_view *r, struct choice c)
 {
@@ -43,22 +39,16 @@ static int64_t total_bytes(const struct report_view *r, struct choice c)
 
 static struct choice choose(const struct report_view *r, int64_t room)
 {
-    const bool whatever = r->setup->pictures == REPORT_ALL;
-    struct choice c = {.size = 0, .all = true, .all_spectra = true, .spectra = INT64_MAX};
-    bool fits = whatever;
-    for (int all = !report_spool_is_late(r->spool); all >= 0 && !fits; all--)
-        for (int size = 0; size < report_spool_sizes(r->spool) && !fits; size++) {
-            c.size = size;
+    struct choice c = {.all = true};
+    if (r->setup->pictures == REPORT_ALL)
+        return c;
+    for (int all = !report_spool_is_late(r->spool); all >= 0; all--)
+        for (c.size = 0; c.size < report_spool_sizes(r->spool); c.size++) {
             c.all = all;
-            fits = total_bytes(r, c) <= room;
+            if (total_bytes(r, c) <= room)
+                return c;
         }
-    if (!fits)
-        return (struct choice){.size = -1};
-    if (!whatever) {
-        c.spectra = room - total_bytes(r, c);
-        c.all_spectra = c.all && c.spectra / SPECTRA_BYTES >= r->slides->n;
-    }
-    return c;
+    return (struct choice){.size = -1};
 }
 
 /* The noise's and the scores' ends of the colours; of each slide with scores [cell, name]. */
@@ -85,10 +75,8 @@ static void put_head(FILE *f, const struct report_view *r, struct choice c)
                                  *mean = result_map_kind(RESULT_MEAN);
     fprintf(f,
             "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
-            "\"features\":[\"focus_db\",\"mean_db\"],\"low\":[%g,%g],\"high\":[%g,%g],"
-            "\"spectrumLow\":%d,\"spectrumHigh\":%d,\"colours\":\"",
-            PER_BLOCK, focus->low, mean->low, focus->high, mean->high, REPORT_SPECTRUM_LOW,
-            REPORT_SPECTRUM_HIGH);
+            "\"low\":[%g,%g],\"high\":[%g,%g],\"colours\":\"",
+            PER_BLOCK, focus->low, mean->low, focus->high, mean->high);
     uint32_t palette[COLOURS_PALETTE];
     colours_palette(palette, 255);
     for (int k = 0; k < COLOURS_MAP; k++)
@@ -103,37 +91,20 @@ static void put_head(FILE *f, const struct report_view *r, struct choice c)
     fputs("}</script>\n", f);
 }
 
-/* A line: "MAP THUMB TISSUE GLASS". Spectra go as far as their bytes do. */
-static int put_slide(const struct report_view *r, int64_t k, FILE *f, struct choice *c,
-                     struct report_again *again, struct err *e)
-{
-    const struct report_slide *s = &r->slides->slide[k];
-    const bool flagged = r->verdicts[k] >= REPORT_REVIEW;
-    if (!s->pictures || (!c->all && !flagged))
-        return 0;
-    if (report_pictures_put(r->spool, s->pictures, c->size, f, e))
-        return -1;
-    if ((!c->all_spectra && !flagged) || c->spectra < SPECTRA_BYTES)
-        return 0;
-    const int64_t before = ftello(f);
-    const int bad = report_spectra_write(again, s, f, e);
-    c->spectra -= ftello(f) - before;
-    return bad;
-}
-
+/* A line per slide: "MAP,NOISE,SCORES THUMB", or empty. */
 static int put_blocks(const struct report_view *r, FILE *f, struct choice c, struct err *e)
 {
-    struct report_again again = {.files = r->setup->files, .params = &r->slides->params};
     int bad = 0;
     for (int64_t k = 0; k < r->slides->n && !bad; k++) {
+        const struct report_picture *p = r->slides->slide[k].pictures;
         if (k % PER_BLOCK == 0)
             fprintf(f, "%s<script type=\"text/plain\" id=\"p%" PRId64 "\">", k ? "</script>\n" : "",
                     k / PER_BLOCK);
-        bad = put_slide(r, k, f, &c, &again, e);
+        if (p && (c.all || r->verdicts[k] >= REPORT_REVIEW))
+            bad = report_pictures_put(r->spool, p, c.size, f, e);
         putc('\n', f);
     }
     fputs(r->slides->n ? "</script>\n" : "", f);
-    report_again_end(&again);
     return bad;
 }
 
@@ -147,6 +118,7 @@ static int write_album(const struct report_view *r, FILE *f, struct err *e)
     return c.size < 0 ? 0 : put_blocks(r, f, c, e);
 }
 
+#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
 enum { MOST_PLAIN_ROWS = 5000 }; /* of the table without JavaScript */
 
 static const char *plural(int64_t n)
@@ -202,10 +174,9 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     item(f, t->verdicts[REPORT_REVIEW], "review", "for review", "for review");
     item(f, t->verdicts[REPORT_PASS], "pass", "passes", "pass");
     item(f, t->verdicts[REPORT_NOT_JUDGED], "unjudged", "not judged", "not judged");
-    item(f, r->failures->n, "failed", "without numbers (listed below)",
-         "without numbers (listed below)");
+    item(f, r->failures->n, "failed", "without numbers", "without numbers");
     item(f, t->other, "other", "of another kind", "of another kind");
-    item(f, t->empty, "empty", "without a counted window", "without a counted window");
+    item(f, t->empty, "empty", "without a measured place", "without a measured place");
     item(f, t->partial, "partial", "incomplete: groups are missing",
          "incomplete: groups are missing");
     item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
@@ -243,6 +214,9 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     if (t->blurred > 0)
         fprintf(f, "<b>%" PRId64 " of %" PRId64 " slide%s %s blurred.</b> ", t->blurred, all,
                 plural(all), t->blurred == 1 ? "is" : "are");
+    if (t->blurred > 0) /* page.js makes a button of it */
+        fprintf(f, "<span data-show=\"blurred\" hidden>See %s.</span> ",
+                t->blurred == 1 ? "it" : "them");
     if (bad > 0)
         fprintf(f, "<b>%" PRId64 " fail%s.</b> ", bad, bad == 1 ? "s" : "");
     if (flagged > t->blurred + bad)
@@ -334,7 +308,7 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
     fputs("<section id=\"cannot\" aria-label=\"what this report cannot tell\"><h2>What this report "
           "cannot tell</h2>\n<ul>\n"
           "<li>Whether a slide is in focus in an absolute sense. A sharp slide of one tissue can "
-          "have a lower focus_db than a blurred slide of another. Slides are compared with those "
+          "have a lower sharpness than a blurred slide of another. Slides are compared with those "
           "of their comparison group only: one group, one resolution.</li>\n"
           "<li>Whether what is usual is good. If most slides are blurred, blur is usual; "
           "--accepted names slides that are good.</li>\n"
@@ -364,11 +338,13 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
 
 /* --- the table without JavaScript --- */
 
-static void put_plain_row(FILE *f, const char *name, const char *verdict, const char *reason)
+/* With a shape for those who do not see colours, as in page.js. */
+static void put_plain_row(FILE *f, const char *name, enum report_verdict v, const char *reason)
 {
+    static const char *const shapes[] = {"&#9679;", "&#9675;", "&#9650;", "&#10005;"};
     fputs("<tr><td>", f);
     html_text(f, name);
-    fprintf(f, "</td><td class=\"verdict\">%s</td><td>", verdict);
+    fprintf(f, "</td><td class=\"verdict\">%s %s</td><td>", shapes[v], report_verdict_name(v));
     html_text(f, reason);
     fputs("</td></tr>\n", f);
 }
@@ -380,37 +356,20 @@ static void put_plain_table(FILE *f, const struct report_view *r)
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"
             "<table class=\"plain\">\n<tr><th>slide</th><th>verdict</th><th>reason</th></tr>\n",
             all ? "" : " of the slides that do not pass");
+    for (int64_t k = 0; k < r->failures->n; k++)
+        put_plain_row(f, r->names->failure[k], REPORT_FAIL, report_failure_reason(r, k));
     for (int v = REPORT_FAIL; v >= REPORT_PASS; v--)
         for (int64_t k = 0; k < r->slides->n; k++) {
             struct report_reason reasons[REPORT_MOST_REASONS];
             if (r->verdicts[k] != v || (!all && v == REPORT_PASS))
                 continue;
             const int n = report_reasons(r, k, reasons);
-            put_plain_row(f, r->names->slide[k], report_verdict_name(r->verdicts[k]),
-                          n > 0 ? reasons[0].text : "");
+            put_plain_row(f, r->names->slide[k], r->verdicts[k], n > 0 ? reasons[0].text : "");
         }
     fputs("</table>\n</noscript>\n", f);
 }
 
-/* --- failures, definitions --- */
-
-static void put_failures(FILE *f, const struct report_view *r)
-{
-    if (r->failures->n == 0)
-        return;
-    fputs("<section id=\"failed\" aria-label=\"failed slides\"><h2>Failed</h2>\n<p>These have no "
-          "numbers.</p>\n"
-          "<table class=\"plain\">\n<tr><th>slide or file</th><th>reason</th></tr>\n",
-          f);
-    for (int64_t k = 0; k < r->failures->n; k++) {
-        fputs("<tr><td>", f);
-        html_text(f, r->names->failure[k]);
-        fputs("</td><td>", f);
-        html_text(f, report_failure_reason(r, k));
-        fputs("</td></tr>\n", f);
-    }
-    fputs("</table></section>\n", f);
-}
+/* --- definitions --- */
 
 static void define(FILE *f, const char *name, const char *text)
 {
@@ -423,8 +382,9 @@ static void put_definitions(FILE *f)
     for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
         fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
-        if (!isnan(x->most))
-            fprintf(f, "; above %g for review", x->most);
+        if (x->most > 0)
+            fprintf(f, "; above %g%s for review", x->most * (report_is_share(m) ? 100 : 1),
+                    x->unit);
         if (x->least > 0)
             fprintf(f, "; unusual only if it differs from the median by %g%s or more",
                     x->least * (x->ratio ? 100 : 1), x->ratio ? " %" : x->unit);
@@ -442,18 +402,14 @@ static void put_definitions(FILE *f)
     define(f, "fine_db",
            "mean level at 1/4 to 1/2 cycles/px minus the mean level at 1/8 to 1/4 cycles/px, of "
            "one window: the first that slight blur takes away");
-    define(f, "profile", "mean level of the octaves 1/128 to 1/64, ... 1/4 to 1/2 cycles/px");
     define(f, "comparison group",
            "the slides of one group that have the same resolution in um/px of the "
            "computed level, with two significant digits");
     define(
-        f, "times the usual spread",
+        f, "unusual",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
         "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5, or above what an "
         "accepted slide has, is for review");
-    define(f, "median histogram",
-           "in each cell, the median of the slides' shares; the bands hold "
-           "25 to 75 % and 5 to 95 % of the slides");
     define(
         f, "map",
         "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
@@ -481,13 +437,58 @@ static void put_parameters(FILE *f, const struct report_view *r)
         fprintf(f, ", inside regions (at least %g %% of the area)%s", 100 * p->min_roi,
                 *p->roi_class ? " of class " : "");
     html_text(f, p->roi_class);
-    fprintf(f, "%s.</p>\n<p>Results made by ",
-            p->skip_damaged ? ", without those that touch damaged tiles" : "");
+    fprintf(f, "%s.</p>\n", p->skip_damaged ? ", without those that touch damaged tiles" : "");
+}
+
+/* A word of the command line as a shell takes it, without the folders of an absolute path. */
+static void put_word(FILE *f, const char *word)
+{
+    const char *equals = *word == '-' ? strchr(word, '=') : NULL;
+    const char *value = equals                                      ? equals + 1
+                        : *word == '-' && word[1] && word[1] != '-' ? word + 2
+                                                                    : word;
+    const char *shown = report_shown_path(value);
+    const bool plain = *word && !shown[strspn(shown, PLAIN)];
+    fprintf(f, " %.*s%s", (int)(value - word), word, plain ? "" : "&#39;");
+    for (const char *at = shown, *quote; *at; at = quote + 1) {
+        char part[1024];
+        quote = strchrnul(at, '\'');
+        snprintf(part, sizeof part, "%.*s", (int)(quote - at), at);
+        html_text(f, part);
+        if (!*quote)
+            break;
+        fputs("&#39;\\&#39;&#39;", f);
+    }
+    fputs(plain ? "" : "&#39;", f);
+}
+
+/* When the page was made, and how. Where names are hidden, so is what may hold one. */
+static void put_foot(FILE *f, const struct report_view *r)
+{
+    const struct report_setup *o = r->setup;
+    const time_t now = time(NULL);
+    char date[32] = "";
+    struct tm tm;
+    if (localtime_r(&now, &tm))
+        strftime(date, sizeof date, "%Y-%m-%d", &tm);
+    fprintf(f, "<footer id=\"made\"><p>Made on %s by h5spec " WSI_VERSION, date);
     for (int k = 0; k < r->slides->n_creators; k++) {
-        fputs(k ? ", " : "", f);
+        fputs(k ? ", " : "; results made by ", f);
         html_text(f, r->slides->creators[k]);
     }
-    fputs("; report made by h5spec " WSI_VERSION ".</p>\n", f);
+    fputs(".</p>\n", f);
+    for (int k = 0; k < o->n_folders && !o->number_names; k++) {
+        fputs(k ? ", " : "<p>Folders: ", f);
+        html_text(f, report_shown_path(o->folders[k]));
+    }
+    fputs(o->n_folders && !o->number_names ? "</p>\n" : "", f);
+    if (!o->number_names) {
+        fputs("<p><code>h5spec report", f);
+        for (int k = 0; k < o->n_words; k++)
+            put_word(f, o->words[k]);
+        fputs("</code></p>\n", f);
+    }
+    fputs("</footer>\n", f);
 }
 
 static void put_limits(FILE *f, const struct report_view *r)
@@ -535,7 +536,6 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     put_clusters(f, r);
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
-    put_failures(f, r);
     put_cannot(f, r, &t);
     fputs("<section id=\"definitions\" aria-label=\"definitions\"><h2>Definitions and "
           "parameters</h2>\n",
@@ -546,7 +546,9 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     fputs("</details>\n", f);
     put_parameters(f, r);
     put_limits(f, r);
-    fputs("</section>\n<script type=\"application/json\" id=\"data\">", f);
+    fputs("</section>\n", f);
+    put_foot(f, r);
+    fputs("<script type=\"application/json\" id=\"data\">", f);
     report_data(r, f);
     fputs("</script>\n", f);
     if (!r->spool)

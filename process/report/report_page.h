@@ -13,9 +13,7 @@ int report_page(const struct report_view *r, FILE *f, struct err *e);
 /*
  * The numbers of a page, as JSON for process/draw/page.js.
  *
- * Slides are columns: arrays with one element per slide, in the order of `names`. Histograms are
- * one text: two characters per cell, which count from 0 to 4095 in base 64; 4095 is `max` per dB.
- * The text is empty if they do not fit into --max-size.
+ * Slides are columns: arrays with one element per slide, in the order of `names`.
  */
 
 void report_data(const struct report_view *r, FILE *f);

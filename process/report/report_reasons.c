@@ -239,28 +239,42 @@ static void set_place(const struct report_view *r, int64_t k, enum report_place_
     x->y = r->places->of[k][what].y;
 }
 
-/* "sharpness, typical -33.1 dB, usually -27.0; 6.1 times the usual spread" */
+/* "-33.1 dB", "12 %": as many digits as a reader uses. */
+static const char *shown(char out[64], int m, double value)
+{
+    const struct report_metric *x = report_metric(m);
+    const double percent = round(100 * value);
+    if (!report_is_share(m))
+        snprintf(out, 64, "%.*f%s", x->digits, value, x->unit);
+    else if (value > 0 && percent < 1)
+        snprintf(out, 64, "less than 1 %%");
+    else if (value < 1 && percent > 99)
+        snprintf(out, 64, "more than 99 %%");
+    else
+        snprintf(out, 64, "%.0f %%", percent);
+    return out;
+}
+
+/* "tissue less sharp than in the others (sharpness, typical -33.1 dB, usually -27.0 dB)" */
 static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
     const struct report_metric *x = report_metric(m);
     const struct report_score *s = &r->scores->of[k];
     const double usually = r->scores->pool[s->pool].summary[m].q50;
     const double value = report_value(r->slides, r->scores, k, m);
-    char ratio[32], words[128];
-    snprintf(ratio, sizeof ratio, "%.2g", value / usually);
+    char words[128], own[64], others[64];
     const char *text = s->z[m] < 0 ? x->low : x->high,
                *place = x->ratio ? strstr(text, "%s") : NULL;
     if (place)
-        snprintf(words, sizeof words, "%.*s%s%s", (int)(place - text), text, ratio, place + 2);
+        snprintf(words, sizeof words, "%.*s%.2g%s", (int)(place - text), text, value / usually,
+                 place + 2);
     else
         snprintf(words, sizeof words, "%s", text);
+    shown(own, m, value);
     struct report_reason *reason =
-        isnan(s->z[m])
-            ? say(l, REPORT_REVIEW, excess, "%s (%s %.*f%s)", words, x->title, x->digits, value,
-                  x->unit)
-            : say(l, REPORT_REVIEW, excess,
-                  "%s (%s %.*f%s, usually %.*f%s; %.1f times the usual spread)", words, x->title,
-                  x->digits, value, x->unit, x->digits, usually, x->unit, fabs(s->z[m]));
+        isnan(s->z[m]) ? say(l, REPORT_REVIEW, excess, "%s (%s %s)", words, x->title, own)
+                       : say(l, REPORT_REVIEW, excess, "%s (%s %s, usually %s)", words, x->title,
+                             own, shown(others, m, usually));
     reason->look = x->look;
     if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
         set_place(r, k, REPORT_PLACE_DULL, reason);
@@ -274,9 +288,11 @@ static void say_blur(const struct report_view *r, int64_t k, double excess, stru
 {
     const struct report_place *p = &r->places->of[k][REPORT_PLACE_BLURRED];
     const double share = r->scores->of[k].blurred;
-    struct report_reason *x = say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %.0f %% of it",
-                                  share < 0.5 && p->where ? " " : "",
-                                  share < 0.5 && p->where ? p->where : "", ceil(100 * share));
+    const bool where = share < 0.5 && p->where;
+    char part[64];
+    struct report_reason *x =
+        say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %s of it", where ? " " : "",
+            where ? p->where : "", shown(part, REPORT_BLURRED, share));
     x->look = REPORT_LOOK_MAP;
     set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
@@ -299,8 +315,7 @@ static void say_lines(const struct report_slide *s, double excess, struct list *
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: line camera or "
         "stage of the scanner, or cracks; send the scanner to service if other slides have it",
-        s->lines_period_px, um, direction_words(s->lines_deg), s->metric[REPORT_LINES])
-        ->look = REPORT_LOOK_SPECTRUM;
+        s->lines_period_px, um, direction_words(s->lines_deg), s->metric[REPORT_LINES]);
 }
 
 static void say_motion(const struct report_view *r, int64_t k, double excess, struct list *l)
@@ -311,8 +326,7 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
         "motion or a colour fringe: detail is weaker %s than across (%.1f dB, usually %.1f): the "
         "stage shook or the slide moved; scan it again",
         direction_words(s->direction_deg), s->metric[REPORT_DIRECTION],
-        p->summary[REPORT_DIRECTION].q50)
-        ->look = REPORT_LOOK_SPECTRUM;
+        p->summary[REPORT_DIRECTION].q50);
 }
 
 static void say_blocks(const struct report_slide *s, double excess, struct list *l)
@@ -320,8 +334,7 @@ static void say_blocks(const struct report_slide *s, double excess, struct list 
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "lines every 8 px or at a harmonic of it, %.1f dB above their surroundings: strong "
         "compression on another grid of blocks, or lines of the scanner",
-        s->metric[REPORT_BLOCKS])
-        ->look = REPORT_LOOK_SPECTRUM;
+        s->metric[REPORT_BLOCKS]);
 }
 
 /* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
@@ -339,8 +352,7 @@ static bool say_enlarged(const struct report_view *r, int64_t k, struct list *l)
     say(l, REPORT_REVIEW, z / unusual + OF_CAUSE,
         "enlarged by software, or the wrong um per px is stated: detail of 4 px is %.1f dB weaker "
         "than in the others, that of 7 px only %.1f",
-        lost, lost_7)
-        ->look = REPORT_LOOK_SPECTRUM;
+        lost, lost_7);
     return true;
 }
 
@@ -388,6 +400,7 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 
 static void say_limits(const struct report_view *r, int64_t k, struct list *l)
 {
+    char own[64];
     for (int64_t n = 0; n < r->limits->n; n++) {
         const struct report_limit *x = &r->limits->limit[n];
         const double value = report_value(r->slides, r->scores, k, x->metric);
@@ -399,9 +412,9 @@ static void say_limits(const struct report_view *r, int64_t k, struct list *l)
         if (isnan(value))
             say(l, REPORT_REVIEW, OF_LIMIT, "%s is not known, and has a limit", m->title);
         else if (fail || warn)
-            say(l, fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %.*f%s, %s the limit of %g",
-                m->title, m->digits, value, m->unit, x->above ? "above" : "below",
-                fail ? x->fail : x->warn)
+            say(l, fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %s, %s the limit of %g%s",
+                m->title, shown(own, x->metric, value), x->above ? "above" : "below",
+                (fail ? x->fail : x->warn) * (report_is_share(x->metric) ? 100 : 1), m->unit)
                 ->look = m->look;
     }
 }

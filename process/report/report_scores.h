@@ -31,9 +31,8 @@ struct report_pool {
     struct stats_summary summary[REPORT_METRICS];
     /* What is usual: z from -usual[m][0] to usual[m][1], and values up to most[m]. */
     double usual[REPORT_METRICS][2], most[REPORT_METRICS];
-    double blurred_below;              /* dB of focus_db; NAN: not known */
-    double profile[3][REPORT_OCTAVES]; /* quartiles of the octaves */
-    float *median;                     /* [bins]: the median CDF; owned; NULL if counted is 0 */
+    double blurred_below; /* dB of focus_db; NAN: not known */
+    float *median;        /* [bins]: the median CDF; owned; NULL if counted is 0 */
 };
 
 /* Starts as {0}. */
@@ -53,29 +52,6 @@ double report_value(const struct report_slides *s, const struct report_scores *s
 /* How far number m of slide k is beyond what is usual: above 1 it is a flag. 0: it is not known. */
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                      int m);
-
-/*
- * The histograms of a page, in cells of about 1 dB.
- */
-
-enum { REPORT_BANDS = 5 };
-extern const double report_bands[REPORT_BANDS]; /* the quantiles of the bands */
-
-/* Starts as {0}. */
-struct report_cells {
-    int64_t bins, all_bins; /* per cell, of the histogram */
-    double width;           /* of a bin, dB */
-    int64_t first, n;       /* cells shown */
-    double most_share;      /* 1/dB: the largest of all cells */
-    int32_t n_pools;
-    float **bands; /* [n_pools][REPORT_BANDS][n]: quantiles of the shares; owned */
-};
-
-int report_cells(const struct report_slides *s, const struct report_scores *scores,
-                 struct report_cells *out, struct err *e);
-void report_cells_free(struct report_cells *c);
-/* The share of the values in a cell, per dB, of the slide with this CDF. */
-double report_share(const struct report_cells *c, const float *cdf, int64_t cell);
 
 /*
  * Pools that are of two kinds, as from two scanners.

@@ -17,6 +17,8 @@ struct report_setup {
     int n_files;
     char *const *folders; /* searched for results: their lists of failed slides are shown */
     int n_folders;
+    char *const *words; /* [n_words], the command line behind `h5spec report` */
+    int n_words;
     const char *scores; /* folder or file with scores of another program; NULL: none */
     const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
     const char *csv, *multiqc, *key;

@@ -54,31 +54,34 @@ enum report_look {
     REPORT_LOOK_NONE,
     REPORT_LOOK_MAP,
     REPORT_LOOK_SLIDE,
-    REPORT_LOOK_SPECTRUM,
     REPORT_LOOK_NOISE /* the map of report_view.h */
 };
 
 struct report_metric {
-    const char *name;       /* in tables of --csv */
-    const char *title;      /* on the page */
-    const char *unit;       /* " dB", "" ... behind a value */
-    int digits;             /* behind the point */
+    const char *name;  /* in tables of --csv */
+    const char *title; /* on the page */
+    const char *unit;  /* " dB", "" ... behind a value; " %": a share, shown in percent */
+    int digits;        /* behind the point, as shown */
+    const char *definition;
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool ratio;             /* %s of the words is how many times the median the value is */
-    double most;            /* values above are a flag; NAN: none */
+    double most;            /* values above are a flag; 0: none */
     double least;           /* a smaller difference from the median is no flag, whatever its z;
                              * with `ratio`, a part of the median */
     double times;  /* a smaller ratio to the median, or of the median, is no flag; 0: any may be */
     double floor;  /* a smaller MAD counts as this: values that differ by less mean nothing */
     bool specific; /* it names the cause, so it comes before numbers that only notice it */
     enum report_look look;
-    const char *definition;
 };
 
 /* Of metric 0 .. REPORT_NUMBERS - 1. */
 const struct report_metric *report_metric(int metric);
 /* Has it a z? */
 bool report_is_scored(int metric);
+/* Is it a share, shown in percent? */
+bool report_is_share(int metric);
+/* Can it set a flag, or rank slides? The others are in tables only. */
+bool report_is_on_page(int metric);
 /* The number of a metric of this name; -1: none. */
 int report_find_metric(const char *name);
 
@@ -100,19 +103,17 @@ const float *report_curves_cdf(struct report_curves *c, int64_t at);
 const uint32_t *report_curves_sharp(struct report_curves *c, int64_t at);
 void report_curves_free(struct report_curves *c); /* NULL is fine */
 
-enum { REPORT_OCTAVES = FEATURES_OCTAVES - 1 }; /* those that version 2 has, too */
-
 struct report_slide {
     char *name;   /* in the result; owned */
     char *vendor; /* owned; "" if not known */
     int64_t file; /* number of its result */
     int64_t version, width, height, nx, ny, windows, damaged, missing, level;
-    int64_t damaged_tiles;            /* of the slide; 0 or less: none, or not known */
-    int64_t groups, groups_missing;   /* of the store */
-    double um, downsample, objective; /* NAN: not known. um: per stored pixel */
-    double metric[REPORT_METRICS], profile[REPORT_OCTAVES]; /* NAN: no value */
-    double octaves[RESULT_SPECTRUM_OCTAVES];                /* result_numbers.h; the same */
-    double lines_period_px, lines_deg, direction_deg;       /* spectrum_numbers.h */
+    int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
+    int64_t groups, groups_missing;          /* of the store */
+    double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
+    double metric[REPORT_METRICS];           /* NAN: no value */
+    double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
+    double lines_period_px, lines_deg, direction_deg; /* spectrum_numbers.h */
     double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */
     int64_t curves;      /* their number; -1: the slide has no windows */
     char subsampling[8]; /* of the JPEG tiles; "" if not known */

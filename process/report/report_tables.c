@@ -180,8 +180,8 @@ static void put_statistics(const struct report_view *r, FILE *f)
         fprintf(f,
                 "%s\n{\"%s\": {\"title\": \"%s\", \"namespace\": \"h5spec\", \"description\": "
                 "\"%s\", \"format\": \"{:,.%df}\", \"suffix\": \"%s\"%s}}",
-                m ? "," : "", x->name, x->title, x->definition, x->digits, x->unit,
-                is_shown(m) ? "" : ", \"hidden\": true");
+                m ? "," : "", x->name, x->title, x->definition, report_is_share(m) ? 3 : x->digits,
+                report_is_share(m) ? "" : x->unit, is_shown(m) ? "" : ", \"hidden\": true");
     }
     fputs("],\n\"data\": {", f);
     for (int64_t k = 0; k < r->slides->n; k++) {
@@ -199,9 +199,55 @@ static void put_statistics(const struct report_view *r, FILE *f)
     fputs("}}\n", f);
 }
 
-static double cell_middle(const struct report_view *r, int64_t cell)
+/* Histograms in cells of about 1 dB. */
+struct cells {
+    int64_t bins, all_bins; /* per cell, of the histogram */
+    double width;           /* of a bin, dB */
+    int64_t first, n;       /* cells shown */
+};
+#define CELL_DB 1.0
+#define TAIL 0.0005f /* share of a slide's values that may lie outside, on each side */
+
+/* The last bin of a cell. */
+static int64_t last_bin(const struct cells *c, int64_t cell)
 {
-    const struct report_cells *c = r->cells;
+    const int64_t end = (c->first + cell + 1) * c->bins;
+    return (end < c->all_bins ? end : c->all_bins) - 1;
+}
+
+/* The share of the values in a cell, per dB. */
+static double share_of(const struct cells *c, const float *cdf, int64_t cell)
+{
+    const int64_t first = (c->first + cell) * c->bins, last = last_bin(c, cell);
+    const float below = first > 0 ? cdf[first - 1] : 0;
+    const double width = c->width * (double)(last + 1 - first);
+    return fmax(0, (double)cdf[last] - (double)below) / width;
+}
+
+/* The cells that hold all slides, but for their tails. */
+static void choose_cells(const struct report_slides *s, struct cells *c)
+{
+    const int64_t bins = s->params.bins;
+    c->all_bins = bins;
+    c->width = (s->params.high_db - s->params.low_db) / (double)bins;
+    const double each = floor(CELL_DB / c->width * (1 + 1e-9));
+    int64_t first = bins - 1, last = 0;
+    c->bins = each < 1 ? 1 : each > (double)bins ? bins : (int64_t)each;
+    for (int64_t k = 0; k < s->n; k++) {
+        const float *cdf = report_cdf(s, k);
+        if (!cdf)
+            continue;
+        while (first > 0 && cdf[first - 1] > TAIL)
+            first--;
+        while (last < bins - 1 && cdf[last] < 1 - TAIL)
+            last++;
+    }
+    c->first = first / c->bins;
+    c->n = last < first ? 0 : last / c->bins - c->first + 1;
+}
+
+static double cell_middle(const struct report_view *r, const struct cells *c, int64_t cell)
+{
     return r->slides->params.low_db +
            c->width * (double)c->bins * ((double)(c->first + cell) + 0.5);
 }
@@ -210,7 +256,10 @@ static double cell_middle(const struct report_view *r, int64_t cell)
  * take pairs. So this is YAML, of which JSON is a part: there a key can be a number. */
 static void put_lines(const struct report_view *r, FILE *f)
 {
+    struct cells cells = {0};
     bool first = true;
+    if (r->slides->begun)
+        choose_cells(r->slides, &cells);
     fputs(MULTIQC_HEAD
           "histograms\", \"section_name\": \"Spectral histograms\", \"description\": "
           "\"Share of the log magnitudes of all windows, per dB.\", \"plot_type\": \"linegraph\", "
@@ -226,9 +275,9 @@ static void put_lines(const struct report_view *r, FILE *f)
         first = false;
         put_name(f, r->names->slide[k]);
         fputs(": {", f);
-        for (int64_t c = 0; c < r->cells->n; c++)
-            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, c),
-                    report_share(r->cells, cdf, c));
+        for (int64_t c = 0; c < cells.n; c++)
+            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, &cells, c),
+                    share_of(&cells, cdf, c));
         putc('}', f);
     }
     fputs("}}\n", f);

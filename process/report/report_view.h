@@ -81,7 +81,6 @@ void report_places_free(struct report_places *p);
 enum report_lean {
     REPORT_WHOLE,
     REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
-    REPORT_NO_CURVES,  /* histogram and profile of each slide */
 };
 
 struct report_more;
@@ -94,7 +93,6 @@ struct report_view {
     const struct report_names *names;
     const struct report_limits *limits;
     const struct report_scores *scores;
-    const struct report_cells *cells;
     const struct report_clusters *clusters;
     const struct report_places *places;
     const uint8_t *verdicts;        /* [slides], enum report_verdict */
