@@ -128,7 +128,7 @@ def test_folders_of_stores():
     expect(names(out) == ["1", "2", "3"], "%s", names(out))
     rows = [r.split("\t")[2] for r in run(H5SPEC, "lookup", folder).out.splitlines()[1:]]
     expect(rows == [os.path.join(folder, n) for n in ("2.h5", "below/1.h5", "linked/3.h5")], "%s", rows)
-    found = [j["file"] for j in json_lines(run(H5SPEC, "info", "--json", folder + "/").out)]
+    found = [j["input"] for j in json_lines(run(H5SPEC, "info", "--json", folder + "/").out)]
     expect([os.path.basename(f) for f in found] == ["2.h5", "1.h5", "3.h5", "result.h5"], "%s", found)
     merged = os.path.join(tmp(), "m.h5")
     run(H5SPEC, "merge", "-q", "-o", merged, folder)
@@ -171,7 +171,7 @@ def test_json_of_lookup_and_tune():
     rows = json_lines(run(H5SPEC, "lookup", "--json", a, b).out)
     expect(rows == [{"start": 1, "end": 1, "name": a}, {"start": 2, "end": 2, "name": b}], "%s", rows)
     rows = json_lines(run(H5SPEC, "tune", "-j", "2", "--json", a, b).out)
-    expect([r["store"] for r in rows] == [a, b], "%s", rows)
+    expect([r["input"] for r in rows] == [a, b], "%s", rows)
     for r in rows:
         expect(r["group_bytes"] >= 1 << 20 and r["group_bytes"] % (1 << 20) == 0, "%s", r)
         expect({s["threads"] for s in r["sizes"]} == {1, 2} and all(s["warm_mb_per_s"] > 0 for s in r["sizes"]), "%s", r)
@@ -236,7 +236,7 @@ def test_verify_takes_stores_and_results():
     rows = json_lines(p.out)
     expect([(j["kind"], j["status"]) for j in rows] ==
            [("store", "valid"), ("store", "valid"), ("result", "failed"), ("store", "failed")], "%s", rows)
-    expect(rows[0]["chunks"] == 4 and rows[0]["damaged_chunks"] == 0 and damaged in rows[2]["message"], "%s", rows)
+    expect([j["input"] for j in rows[:2]] == [a, b] and rows[0]["chunks"] == 4 and rows[0]["damaged_chunks"] == 0 and damaged in rows[2]["message"], "%s", rows)
     says(p.err, damaged, "/nowhere/x.h5", "2 valid, 2 failed")
     p = run(H5SPEC, "verify", "-q", a, r)
     expect(p.out == p.err == "", "messages in spite of -q: %s%s", p.out, p.err)

@@ -1,5 +1,6 @@
 """`h5spec plot`: every number in the picture against numpy, the file's fate, hostile names."""
 
+import json
 import os
 import re
 import shutil
@@ -38,6 +39,11 @@ def plot(*argv, status=0, name="p.svg"):
     """Draws; returns the picture's path and the run."""
     path = os.path.join(tmp(), name)
     return path, run(H5SPEC, "plot", "-o", path, *argv, status=status)
+
+
+def test_json_says_what_was_drawn():
+    path, p = plot("--json", *corpus(3))
+    expect(json.loads(p.out) == {"output": path, "slides": 3}, "%s", p.out)
 
 
 # --- numbers ---

@@ -296,9 +296,9 @@ OTHER_OPTIONS = {
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
+    "plot": dict.fromkeys(["--output", "--json", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
     "compare": dict.fromkeys(["--limit", "--json", "--quiet", "--pairs"]),  # check_compare.py
-    "map": dict.fromkeys(["--output", "--format", "--quiet", "--slide", "--partial", "--class", "--below", "--above", "--feature", "--blend", "--cell",
+    "map": dict.fromkeys(["--output", "--format", "--json", "--quiet", "--slide", "--partial", "--class", "--below", "--above", "--feature", "--blend", "--cell",
                           "--colours", "--width", "--opacity", "--scores", "--patch", "--slide-size", "--patches", "--follow", "--idle",
                           "--memory"]),  # check_map.py, check_scores.py
     "report": dict.fromkeys(["--output", "--json", "--title", "--csv", "--scores", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",

@@ -9,7 +9,7 @@
 enum info_form {
     INFO_TEXT,      /* for people: names are shortened, control characters become '?' */
     INFO_JSON,      /* one object per line; names are exact */
-    INFO_CSV,       /* results only: one row per slide and one for their sum. UTF-8: names are
+    INFO_CSV,       /* results only: one row per slide. UTF-8: names are
                        made printable as for people, but not shortened */
     INFO_HISTOGRAM, /* results only: one row per bin, columns separated by tabs */
 };

@@ -48,6 +48,10 @@ static void put_counts(const struct result_params *p, const struct result_counts
     next_int(c->windows);
     next_real(mean);
     next_real(std);
+}
+
+static void put_rest_of_counts(const struct result_params *p, const struct result_counts *c)
+{
     printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         next_count(c->touching[k]); /* a file of version 0.1 does not say */
@@ -110,27 +114,26 @@ static void put_features(const struct result_params *p, const struct result_slid
         next_real(*spectrum_number_of(&n, k));
 }
 
+static const char origin_columns[] =
+    ",mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
+    "tiles_damaged,tiles_left_out,jpeg_quality,jpeg_subsampling,jpeg_twice";
 static const char source_columns[] =
     ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
-    "kernel,io,tiles_on_host,"
-    "mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
-    "tiles_damaged,tiles_left_out,jpeg_quality,jpeg_subsampling,jpeg_twice";
+    "kernel,io,tiles_on_host";
 
-/* Those of put_features(); without names, only their commas. */
-static void put_feature_columns(bool names)
+/* Those of put_features(). */
+static void put_feature_columns(void)
 {
     char name[32];
-    for (int k = 0; k < FEATURES_OCTAVES; k++) {
-        snprintf(name, sizeof name, ",octave_%d", FEATURES_OCTAVE(k));
-        fputs(names ? name : ",", stdout);
-    }
-    fputs(names ? ",slope" : ",", stdout);
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
+        printf(",octave_%d", FEATURES_OCTAVE(k));
+    fputs(",slope", stdout);
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
-            printf(",%s", names ? result_quantile_name(name, sizeof name, m, q) : "");
-    fputs(names ? ",glass_p03" : ",", stdout);
+            printf(",%s", result_quantile_name(name, sizeof name, m, q));
+    fputs(",glass_p03", stdout);
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        printf(",%s", names ? spectrum_number_list[k].name : "");
+        printf(",%s", spectrum_number_list[k].name);
 }
 
 static void put_parameters(const struct result *r)
@@ -160,14 +163,17 @@ static const char parameter_columns[] =
     ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
     "skip_damaged,roi,min_roi,roi_class,features,creator";
 
+/* What people use comes first: the slide, its numbers, its resolution. */
 void info_csv_head(void)
 {
-    fputs("file,kind,slide,windows,mean_db,std_db,underflow,overflow", stdout);
+    fputs("slide,file,windows,mean_db,std_db", stdout);
+    put_feature_columns();
+    fputs(origin_columns, stdout);
+    fputs(",underflow,overflow", stdout);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(",%s", result_touching_name(k));
     fputs(",windows_outside", stdout);
     fputs(source_columns, stdout);
-    put_feature_columns(true);
     puts(parameter_columns);
 }
 
@@ -178,24 +184,16 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
         struct result_slide s;
         if (result_load_parts(r, k, result_parts_here(r), &s, e))
             return -1;
-        csv_text(stdout, path);
-        fputs(",slide", stdout);
-        next_text(s.name);
+        csv_text(stdout, s.name);
+        next_text(path);
         put_counts(p, &s.counts);
-        put_source(&s);
-        put_origin(&s.origin);
         put_features(p, &s);
+        put_origin(&s.origin);
+        put_rest_of_counts(p, &s.counts);
+        put_source(&s);
         put_parameters(r);
         result_slide_free(&s);
     }
-    csv_text(stdout, path);
-    fputs(",corpus,", stdout);
-    put_counts(p, result_totals(r));
-    for (const char *c = source_columns; *c; c++)
-        if (*c == ',')
-            putchar(',');
-    put_feature_columns(false);
-    put_parameters(r);
     return 0;
 }
 

@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 
-static void put_head(const char *format, const char *path, int64_t version, const char *creator)
+static void put_head(const char *path, const char *kind, const char *format, int64_t version,
+                     const char *creator)
 {
-    json_begin("format", format);
-    json_text("file", path);
+    json_begin("input", path);
+    json_text("kind", kind);
+    json_text("format", format);
     json_int("format_version", version);
     json_text("creator", creator);
 }
@@ -79,7 +81,7 @@ static void put_sources(const struct info_store *s)
 
 void info_store_json(const struct info_store *s)
 {
-    put_head(STORE_FORMAT, s->path, STORE_VERSION, s->extras.creator);
+    put_head(s->path, "store", STORE_FORMAT, STORE_VERSION, s->extras.creator);
     json_int("bytes", s->file_bytes);
     put_slide(s->info);
     put_layout(s);
@@ -225,7 +227,7 @@ int info_result_json(const char *path, struct result *r, struct err *e)
 {
     const struct result_params *p = result_params(r);
     int bad = 0;
-    put_head(RESULT_FORMAT, path, result_version(r), result_creator(r));
+    put_head(path, "result", RESULT_FORMAT, result_version(r), result_creator(r));
     json_int("slide_count", result_slides(r));
     put_parameters(p);
     put_counts(p, result_totals(r));

@@ -356,7 +356,7 @@ static void print_end(const struct tune *t, const char *sizes, int64_t bytes, do
                best / 1e6, t->threads, t->cold ? "cold" : "warm", mib);
         return;
     }
-    json_begin("store", store_path(t->store));
+    json_begin("input", store_path(t->store));
     printf(", \"codec\": \"%s\", \"open_seconds\": %.6f, \"list_seconds_per_chunk\": %.9f, "
            "\"cold\": %s, \"group_bytes\": %" PRId64 ", \"mb_per_s\": %.4g, \"sizes\": [%s]}\n",
            store_info(t->store)->codec->name, t->open_seconds, t->list_seconds,

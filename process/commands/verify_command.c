@@ -66,7 +66,7 @@ static void print_text(const struct finding *f)
 static void print_json(const struct finding *f)
 {
     const struct verify_report *s = &f->store;
-    json_begin("file", f->path);
+    json_begin("input", f->path);
     json_text("kind", f->is_result ? "result" : "store");
     json_text("status", f->valid ? "valid" : "failed");
     if (f->is_result) {

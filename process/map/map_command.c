@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
+#include "common/base/json.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
@@ -16,6 +17,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +26,8 @@
 struct arguments {
     struct map_setup setup;
     struct list files;
-    const char **patterns;              /* [setup.n_patterns], owned; the words belong to argv */
+    const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
+    bool json;
     bool format, width, opacity, quiet; /* given */
     bool blend, memory, idle;           /* the same */
 };
@@ -132,6 +135,8 @@ static const struct command_option rows[] = {
     {NULL, 0, "format", "png|overlay|geojson|csv|tiff|all,...",
      "what goes into the folder, separated by commas", .shown = "png", COMMAND_CALL(set_formats)},
     OPTIONS_QUIET,
+    {NULL, 0, "json", NULL, "print one JSON line: how many files of how many slides",
+     COMMAND_FLAG(json)},
     {"Input", 0, "slide", "NAME",
      "only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be repeated",
      COMMAND_CALL(add_pattern)},
@@ -354,6 +359,13 @@ static int check(struct arguments *a, struct err *e)
 static int print_done(const struct arguments *a, const struct map_done *done, double begun)
 {
     char memory[32], time[32];
+    if (a->json) {
+        json_begin("output", a->setup.output);
+        json_int("files", done->files);
+        json_int("slides", done->slides);
+        json_int("inputs_failed", done->failed + a->files.failed);
+        puts("}");
+    }
     if (!a->quiet)
         cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
                 " failed; %s, peak memory %s",

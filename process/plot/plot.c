@@ -212,10 +212,11 @@ static int make(struct plot *p, struct err *e)
     return draw(p, e) || svg_write(&p->svg, o->output, e) ? -1 : 0;
 }
 
-int plot_write(const struct plot_setup *setup, struct err *e)
+int plot_write(const struct plot_setup *setup, int64_t *slides, struct err *e)
 {
     struct plot p = {.setup = setup};
     const int bad = svg_check_target(setup->output, e) || make(&p, e) ? -1 : 0;
+    *slides = p.c.n;
     svg_end(&p.svg);
     plot_histogram_free(&p.histogram);
     curves_free(&p.c);

@@ -11,6 +11,7 @@
 #include "common/base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { PLOT_MOST_CURVES = 12 };
 
@@ -28,8 +29,9 @@ struct plot_setup {
     double map_low, map_high; /* dB, the ends of the map's colours */
 };
 
-/* Draws and publishes the picture. On failure no file is created or changed. */
-int plot_write(const struct plot_setup *setup, struct err *e);
+/* Draws and publishes the picture; *slides gets how many it shows. On failure no file is created or
+ * changed. */
+int plot_write(const struct plot_setup *setup, int64_t *slides, struct err *e);
 
 /* The command line. plot_main returns the program's exit status. */
 extern const struct command plot_options;

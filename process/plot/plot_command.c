@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/command.h"
+#include "common/base/json.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/publish.h"
@@ -14,6 +15,7 @@
 #include "process/options/list.h"
 #include "process/options/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ struct arguments {
     struct plot_setup setup;
     struct list files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
+    bool json;
 };
 
 static int set_feature(void *ctx, const char *name, struct err *e)
@@ -47,6 +50,8 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.output)},
     {NULL, 0, "title", "TEXT", "title; '' for none (default: the slide, or the number of slides)",
      COMMAND_TEXT(setup.title)},
+    {NULL, 0, "json", NULL, "print one JSON line: the picture and how many slides it shows",
+     COMMAND_FLAG(json)},
     {"Input", 0, "slide", "NAME",
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
      "repeated",
@@ -128,8 +133,14 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
-    if (plot_write(&a->setup, &e))
+    int64_t slides;
+    if (plot_write(&a->setup, &slides, &e))
         return cli_failed(&e);
+    if (a->json) {
+        json_begin("output", a->setup.output);
+        json_int("slides", slides);
+        puts("}");
+    }
     return EXIT_DONE;
 }
 

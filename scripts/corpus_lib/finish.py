@@ -169,7 +169,7 @@ def read_results(corpus, records):
     for line in text.split("\n"):
         try:
             row = json.loads(line)
-            r, slide = of[key(row["file"])], (row.get("slides") or [{}])[0]
+            r, slide = of[key(row["input"])], (row.get("slides") or [{}])[0]
         except (ValueError, KeyError, TypeError):
             continue
         x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))

@@ -56,7 +56,7 @@ def verify(corpus, records):
     for line in text.split("\n"):
         try:
             row = json.loads(line)
-            r = of[key(row["file"])]
+            r = of[key(row["input"])]
         except (ValueError, KeyError, TypeError):
             continue
         if row.get("status") == "valid":
