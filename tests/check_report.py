@@ -923,7 +923,7 @@ def test_the_least_sharp_tissue_has_a_place():
         want = [round(x * data["width"][k]), round(y * data["height"][k])]
         text = page.run("window.kept")[0].split()
         expect(len(text) == 2 and all(0 <= int(v) <= m for v, m in zip(text, (data["width"][k], data["height"][k]))), "%s, %s", text, want)
-        says(" ".join(page.text("#dialog details .command code")), "h5spec map --feature focus --class 'Out of focus' --slide=made-00007 -o regions.geojson ", "h5spec plot --map")
+        says(" ".join(page.text("#dialog details .command code")), "h5spec map --feature focus --class 'Out of focus' --below=%s --slide=made-00007 -o regions.geojson " % data["pools"][0]["below"], "h5spec plot --map")
 
 
 def test_the_strongest_reason_comes_first():

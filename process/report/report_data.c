@@ -61,7 +61,9 @@ static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
         }
         putc(']', f);
     }
-    fputs("]}", f);
+    fputs("],\"below\":", f); /* dB of focus_db, from which on a window is not blurred */
+    html_number(f, p->blurred_below, 5);
+    putc('}', f);
 }
 
 static void put_shared(FILE *f, const struct report_view *r)
