@@ -29,7 +29,7 @@ struct counts_bins {
     bool all_inside; /* start is 0, and no pixels lead to a value outside the bins */
 };
 
-/* For features "spectral"; all NULL for "basic". */
+/* For features. */
 struct counts_features {
     /* [FEATURES_OCTAVES]: over the octaves of common/result/features.h, all windows */
     unsigned long long *d_octaves;

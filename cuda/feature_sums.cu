@@ -46,8 +46,6 @@ static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long
 int feature_sums_open(struct feature_sums *s, struct check_device *d, const struct result_params *p,
                       struct err *e)
 {
-    if (!result_is_spectral(p))
-        return 0;
     choose_rings(p, &s->layout);
     if (CU(d, cudaMalloc((void **)&s->d_octaves, OCTAVES_BYTES), e) ||
         CU(d, cudaMallocHost((void **)&s->octaves, OCTAVES_BYTES), e) ||
@@ -64,11 +62,9 @@ void feature_sums_close(struct feature_sums *s)
     cudaFreeHost(s->spectra);
 }
 
-int feature_sums_reserve(struct feature_sums *s, struct check_device *d,
-                         const struct result_params *p, int64_t windows, struct err *e)
+int feature_sums_reserve(struct feature_sums *s, struct check_device *d, int64_t windows,
+                         struct err *e)
 {
-    if (!result_is_spectral(p))
-        return 0;
     if (CU(d, cudaMalloc((void **)&s->d_rings, rings_bytes(s, windows)), e) ||
         CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(s, windows)), e))
         return -1;
@@ -101,8 +97,6 @@ int feature_sums_begin(struct feature_sums *s, struct check_device *d,
                        const struct result_params *p, const struct spectrum_band *b,
                        cudaStream_t stream, struct err *e)
 {
-    if (!b->features)
-        return 0;
     if (CU(d, cudaMemsetAsync(s->d_octaves, 0, OCTAVES_BYTES, stream), e) ||
         CU(d, cudaMemsetAsync(s->d_rings, 0, rings_bytes(s, windows_of(b)), stream), e) ||
         CU(d, cudaMemsetAsync(s->d_spectra, 0, spectra_bytes(p), stream), e))
@@ -119,8 +113,6 @@ int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
                        cudaStream_t stream, struct err *e)
 {
     const cudaMemcpyKind back = cudaMemcpyDeviceToHost;
-    if (!b->features)
-        return 0;
     if (CU(d, cudaMemcpyAsync(s->octaves, s->d_octaves, OCTAVES_BYTES, back, stream), e) ||
         CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(s, windows_of(b)), back, stream),
            e))
@@ -162,8 +154,6 @@ void feature_sums_window(const struct feature_sums *s, int64_t k,
 int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
                       const struct spectrum_band *b, struct result_counts *counts, struct err *e)
 {
-    if (!b->features)
-        return 0;
     const size_t n = result_spectrum_sums(p);
     uint32_t *turned = (uint32_t *)malloc(n * sizeof *turned);
     if (!turned)

@@ -1,10 +1,9 @@
 /*
- * feature_sums.h - what one device sums up for features "spectral": per band in progress sums of
+ * feature_sums.h - what one device sums up for features: per band in progress sums of
  * bin numbers over octaves, over all windows and, as far as maps need them, per window; and spectra
  * of the sample.
  *
- * Functions return 0, or -1 with the device, the call and CUDA's own message. All are harmless with
- * features "basic".
+ * Functions return 0, or -1 with the device, the call and CUDA's own message.
  */
 #ifndef WSI_FEATURE_SUMS_H
 #define WSI_FEATURE_SUMS_H
@@ -26,8 +25,8 @@ int feature_sums_open(struct feature_sums *s, struct check_device *d, const stru
                       struct err *e);
 void feature_sums_close(struct feature_sums *s);
 /* Memory for so many windows of a band. */
-int feature_sums_reserve(struct feature_sums *s, struct check_device *d,
-                         const struct result_params *p, int64_t windows, struct err *e);
+int feature_sums_reserve(struct feature_sums *s, struct check_device *d, int64_t windows,
+                         struct err *e);
 void feature_sums_release(struct feature_sums *s);
 
 /* Where the kernels add. */

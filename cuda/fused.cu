@@ -58,7 +58,7 @@ enum {
 };
 
 /* What a kernel does besides counting bins. */
-enum { CLAMP = 1, FEATURES = 2, HANN = 4, WAYS = 8 };
+enum { CLAMP = 1, HANN = 2, WAYS = 4 };
 
 /* --- histograms --- */
 
@@ -255,7 +255,7 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
                                                    unsigned histogram, struct counters *to)
 {
     const unsigned lanes = 0xffffu;
-    unsigned *spectrum = WAY & FEATURES ? spectrum_of(a.sums.features, to->sample) : NULL;
+    unsigned *spectrum = spectrum_of(a.sums.features, to->sample);
     struct tally once = {};
     int bins[16];
 #pragma unroll
@@ -273,8 +273,7 @@ __device__ __forceinline__ void count_real_columns(struct shared &s, const struc
             atomicAdd(&spectrum[HALF * FUSED_WINDOW + u + 16 * p], (unsigned)far);
     }
     tally_weigh(&to->tally, 1, once);
-    if (WAY & FEATURES)
-        discs_add<1>(&to->discs, spectrum, bins, u, 0, s.reaches[0]);
+    discs_add<1>(&to->discs, spectrum, bins, u, 0, s.reaches[0]);
 }
 
 /* A column's bins to the discs and to the spectrum of its sample. */
@@ -323,8 +322,7 @@ __device__ __forceinline__ void count_column(const struct shared &s, const struc
         bins[p] = count<2, WAY & CLAMP>(histogram, a.bins, z, &twice);
     }
     tally_weigh(&to->tally, 2, twice);
-    if (WAY & FEATURES)
-        add_features(s, a, bins, kind, k, u, to);
+    add_features(s, a, bins, kind, k, u, to);
 }
 
 /* The octaves of a round of columns. Only the first round reaches all discs but the largest, so no
@@ -371,8 +369,7 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
     const unsigned histogram = histogram_address(histogram_of(s));
     struct counters c = {};
-    if (WAY & FEATURES)
-        c.sample = a.sums.features.d_sample[window];
+    c.sample = a.sums.features.d_sample[window];
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
         c32 v[TOGETHER][16];
@@ -394,8 +391,7 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
                 count_column<WAY>(s, a, v[i], kind, k, u, i ? 0 : mean, histogram, &c);
         }
         __syncwarp();
-        if (WAY & FEATURES)
-            put_octaves(c.discs, round, &c.outer, &s.sums[top]);
+        put_octaves(c.discs, round, &c.outer, &s.sums[top]);
     }
     tally_put<WAY & CLAMP>(c.tally, &s.sums[top]);
 }
@@ -446,7 +442,7 @@ __device__ __forceinline__ void add_window(const struct fused_args &a, struct wi
     const int warp = (int)threadIdx.x / 32;
     if (warp == FEATURES_OCTAVES)
         add_tally<WAY & CLAMP>(s, a.sums.d_windows + 2 * window);
-    else if (WAY & FEATURES) {
+    else {
         const unsigned sum = __reduce_add_sync(~0u, take(s->octaves[warp]));
         unsigned *ring = counts_ring(&a.sums.features, window, warp);
         if (ring && warp < FEATURE_CORNERS && (threadIdx.x & 31) == 0)
@@ -542,8 +538,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (sum)
             atomicAdd(&a.sums.d_histogram[k], (unsigned long long)sum);
     }
-    if (WAY & FEATURES)
-        add_octaves(octave, all, a.sums.features.d_octaves);
+    add_octaves(octave, all, a.sums.features.d_octaves);
 }
 
 } // namespace
@@ -558,8 +553,7 @@ size_t fused_shared_bytes(int bins)
 
 typedef void kernel(struct fused_args, struct fused_cut);
 static kernel *const kernels[WAYS] = {fused_kernel<0>, fused_kernel<1>, fused_kernel<2>,
-                                      fused_kernel<3>, fused_kernel<4>, fused_kernel<5>,
-                                      fused_kernel<6>, fused_kernel<7>};
+                                      fused_kernel<3>};
 
 /* What the runtime keeps of each block's shared memory for itself. */
 enum { RESERVED = 1024, MOST_BLOCKS = 2 };
@@ -587,8 +581,7 @@ void fused_windows(const struct fused_args *a, cudaStream_t stream)
     const size_t bytes = fused_shared_bytes(a->bins.bins) + a->unused;
     const struct fused_cut cut = fused_cut_of(columns, fused_most(a->windows, a->steps),
                                               a->multiprocessors * blocks_of(a, bytes) / KINDS);
-    const int way = (a->bins.all_inside ? 0 : CLAMP) | (a->sums.features.d_octaves ? FEATURES : 0) |
-                    (a->hann ? HANN : 0);
+    const int way = (a->bins.all_inside ? 0 : CLAMP) | (a->hann ? HANN : 0);
     allow(kernels[way], a, bytes);
     kernels[way]<<<KINDS * fused_pieces(columns, cut), THREADS, bytes, stream>>>(*a, cut);
 }

@@ -76,7 +76,7 @@ int sums_reserve(struct sums_set *s, const struct spectrum_band *d, struct err *
             CU(s->device, cudaMallocHost((void **)&t->windows, bytes), e) ||
             (result_selects(s->params) &&
              CU(s->device, cudaMalloc((void **)&t->d_wanted, bytes / 16), e)) ||
-            feature_sums_reserve(&t->features, s->device, s->params, windows_of(d), e))
+            feature_sums_reserve(&t->features, s->device, windows_of(d), e))
             return -1;
     s->windows_bytes = bytes;
     return 0;
@@ -101,8 +101,7 @@ struct counts_sums sums_counters(struct sums_set *s, const struct spectrum_band 
     struct counts_sums c = {};
     c.d_histogram = sums_of(s, d)->d_histogram;
     c.d_windows = sums_of(s, d)->d_windows;
-    if (d->features)
-        feature_sums_counters(&sums_of(s, d)->features, s->params, &c.features);
+    feature_sums_counters(&sums_of(s, d)->features, s->params, &c.features);
     return c;
 }
 
@@ -186,8 +185,7 @@ static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, c
         w.sum = in[0] & ((1ull << COUNTS_SHIFT) - 1);
         w.squares = in[1] & ((1ull << COUNTS_GRAY_SHIFT) - 1);
         w.gray = (uint8_t)(in[1] >> COUNTS_GRAY_SHIFT);
-        if (d->features)
-            feature_sums_window(&t->features, k - d->first_wy * d->nx, w.octaves);
+        feature_sums_window(&t->features, k - d->first_wy * d->nx, w.octaves);
         if (!d->wanted || d->wanted[k])
             spectrum_put_window(s->params, d, k, &w);
     }

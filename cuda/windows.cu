@@ -172,7 +172,7 @@ __device__ __forceinline__ unsigned count(const struct windows_args &a, unsigned
 
 /* Where the features of a block's window are summed. */
 struct features {
-    unsigned long long *octaves; /* shared [FEATURES_OCTAVES]; NULL: no features */
+    unsigned long long *octaves; /* shared [FEATURES_OCTAVES] */
     unsigned *spectrum;          /* [u][v] of the window's kind; NULL: not in the sample */
 };
 
@@ -208,13 +208,10 @@ __device__ __forceinline__ struct features features_of(const struct windows_args
                                                        unsigned long long *octaves)
 {
     const struct counts_features &c = a.sums.features;
-    struct features f = {NULL, NULL};
-    if (!c.d_octaves)
-        return f;
+    struct features f = {octaves, NULL};
     const unsigned sample = c.d_sample[window];
     if (threadIdx.x < FEATURES_OCTAVES)
         octaves[threadIdx.x] = 0;
-    f.octaves = octaves;
     f.spectrum = sample ? c.d_spectra + (sample - 1) * c.spectrum : NULL;
     return f;
 }
@@ -250,19 +247,15 @@ __global__ void __launch_bounds__(THREADS)
             if (y <= 1 || y == n - 1)
                 z.x += taken * a.taper_dft[y != 0];
             const unsigned bin = count<SHARED>(a, histogram, z, weight, &t);
-            if (f.octaves)
-                add_features(a, f, y, x, bin, weight, &o);
+            add_features(a, f, y, x, bin, weight, &o);
         }
     }
     for (int y = (int)threadIdx.x; y < n; y += THREADS) {
         const unsigned bin = count<SHARED>(a, histogram, in[y * columns + half], 1, &t);
-        if (f.octaves)
-            add_features(a, f, y, half, bin, 1, &o);
+        add_features(a, f, y, half, bin, 1, &o);
     }
-    if (f.octaves) {
-        o.flush(f.octaves);
-        put_features(a, f, window_number(a, b, w));
-    }
+    o.flush(f.octaves);
+    put_features(a, f, window_number(a, b, w));
     const unsigned long long samples =
         block_sum((unsigned long long)t.samples << COUNTS_SHIFT | t.sum);
     const unsigned long long squares = block_sum(t.squares);

@@ -104,13 +104,12 @@ struct version {
     const char *name;
     cudaError_t (*prepare)(void);
     void (*run)(const struct fused_args *, cudaStream_t);
-    bool features, hann;
+    bool hann;
 };
 
 static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end_wy, bool masked,
                                   const struct version &v)
 {
-    const struct counts_features none = {};
     return {s.d_smooth,
             s.ring_rows,
             s.pitch,
@@ -118,7 +117,7 @@ static struct fused_args fused_of(const struct slide &s, int64_t wy, int64_t end
             1,
             {s.nx, wy, end_wy, 0, masked ? s.d_mask : NULL},
             contract_bins(),
-            {s.d_histogram, s.d_windows, v.features ? s.features : none},
+            {s.d_histogram, s.d_windows, s.features},
             v.hann,
             multiprocessors,
             (size_t)shared_each,
@@ -174,11 +173,9 @@ static cudaError_t nothing(void)
 }
 
 static const struct version versions[] = {
-    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false, false},
-    {"fused (cuda/fused.cu)", nothing, run_fused, false, false},
-    {"fused, with features", nothing, run_fused, true, false},
-    {"fused, Hann's taper", nothing, run_fused, false, true},
-    {"fused, Hann's taper, with features", nothing, run_fused, true, true},
+    {"cuFFT (cuda/windows.cu)", prepare_cufft, cufft_windows, false},
+    {"fused (cuda/fused.cu)", nothing, run_fused, false},
+    {"fused, Hann's taper", nothing, run_fused, true},
 };
 
 /* --- the check: some windows in float64 --- */

@@ -1,4 +1,4 @@
-"""Features: each against a float64 computation from its definition; merges, samples, flags, version 1."""
+"""Features: each against a float64 computation from its definition; merges, samples and flags."""
 import json
 
 import h5py
@@ -7,7 +7,6 @@ import numpy as np
 import reference
 from lib import *
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 FILL = -32768
 COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
 # the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
@@ -498,26 +497,6 @@ def test_copied_from_the_store():
     expect(data["thumbnail"].shape == (35, 44, 3), "a picture of the cells: %s", data["thumbnail"].shape)
 
 
-# --- versions ---
-
-
-def test_basic_is_version_1():
-    path = spectrum(plain(), "--features", "basic")
-    attrs, data, _ = slide_of(path)
-    expect(sorted(data) == ["groups_done", "histogram", "window_mean_db", "window_std_db"], "%s", sorted(data))
-    with h5py.File(path, "r") as f:
-        expect(f.attrs["format_version"] == 1 and "features" not in f.attrs, "version")
-    full = slide_of(spectrum(plain()))
-    for name in data:
-        expect(np.array_equal(data[name], full[1][name], equal_nan=name.startswith("window")), "%s differs", name)
-    run(H5SPEC, "verify", "-q", path)
-
-
-def test_unknown_features():
-    p = run(H5SPEC, "run", "--features", "all", "-o", os.path.join(tmp(), "x.h5"), plain(), status=2)
-    says(p.err, "features all", "basic or spectral")
-
-
 # --- damaged results ---
 
 
@@ -554,11 +533,8 @@ def test_damaged_features_are_found():
     def glass(s):
         s.attrs.modify("glass_p03", 1e6)
 
-    def version(s):
-        s.file.attrs.modify("format_version", np.int64(1))
-
     for change, words in ((sums, "profile_sums"), (shape, "windows"), (missing, "window_flags"),
-                          (fraction, "tissue_fraction"), (mpp, "mpp_x"), (version, "data_crc32"),
+                          (fraction, "tissue_fraction"), (mpp, "mpp_x"),
                           (quality, "jpeg_quality"), (glass, "glass_p03")):
         path = changed(change)
         says(run(H5SPEC, "info", path, status=1).err, path, words)

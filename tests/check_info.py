@@ -16,7 +16,7 @@ from lib import H5SPEC, STAGES, expect, json_lines, made, main, run, says, spect
 
 SMALL = ("--size", "900x700")
 PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
-    " skip_damaged features"
+    " skip_damaged"
 STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem"
 STORE_NUMBERS = (
     "source_bytes level downsample width height channels chunk_rows chunk_cols stripe_rows"
@@ -220,7 +220,7 @@ def test_result_as_text():
     plain, other = results()
     says(run(H5SPEC, "info", plain).out, "256 x 256 px, stride 128 px, rectangular taper",
          "all windows", "sigma 1 px, radius 3 px", "1600 bins from 0 to 160 dB",
-         "20 log10(|F| + 1)", "2 slides on cpu", "1 from 8-bit gray", "format 3, made by h5spec")
+         "20 log10(|F| + 1)", "2 slides on cpu", "1 from 8-bit gray", "format 1, made by h5spec")
     text = run(H5SPEC, "info", other).out
     j = info(other)
     says(text, "128 x 128 px, stride 100 px, hann taper", "windows with at least 30 % tissue",

@@ -651,17 +651,6 @@ def test_lower_levels_are_placed_on_level_0():
     out = draw("--format", "geojson", "--blend", "box", result)
     last = geojson(os.path.join(out, "level.geojson"))["features"][-1]["geometry"]["coordinates"][0][2]
     expect(last == [3584, 2560], "%s: tiles end with the last window", last)
-    basic = spectrum(store(slide, "--level", "1"), "--features", "basic")
-    again = geojson(os.path.join(draw("--format", "geojson", basic), "level.geojson"))["features"]
-    expect([t["geometry"] for t in again] == [t["geometry"] for t in tiles], "other places with basic features")
-
-
-def test_results_without_features():
-    basic = result_of("one", "600x500", "--features", "basic")
-    out = draw(basic)
-    expect(sorted(os.listdir(out)) == ["one.mean_db.png", "one.std_db.png"], "%s", os.listdir(out))
-    draw("--feature", "focus", basic, status=1)
-    says(draw.err, "has no focus_db", "--features spectral")
 
 
 # --- missing groups ---

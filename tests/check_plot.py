@@ -305,9 +305,6 @@ def test_map_shows_sharpness_as_the_report_does():
     for name in ("std", "level_db"):
         root = parse(plot("--map", "--feature", name, "--colours", "10:50", result)[0])
         check_map(root, window_map(result, name.replace("_db", "") + "_db"), 10, 50)
-    basic = spectrum(store(made("--size", "900x700", name="slide-01")), "--features", "basic")
-    says(" ".join(texts(parse(plot("--map", basic)[0]))), "Map of mean_db: mean of each window")
-    says(plot("--map", "--feature", "focus", basic, status=1)[1].err, basic, "no focus_db", "--features spectral")
 
 
 def test_map_has_a_scale_bar():

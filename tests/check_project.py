@@ -280,7 +280,7 @@ WSI2H5_OPTIONS = {
 }
 RUN_OPTIONS = {
     "--mix-mpp": [],
-    "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"], "--features": ["basic"],
+    "--device": ["cpu"], "--window": ["128"], "--stride": ["100"], "--sigma": ["0.5"], "--taper": ["hann"],
     "--bins": ["100"], "--range": ["0:100"], "--groups": ["1-2"], "--tissue-only": [],
     "--skip-damaged": [], "--on-damage": ["fail"],
     "--roi": [ROI], "--roi-class": ["A", "--roi", ROI], "--min-roi": ["0.1", "--roi", ROI],

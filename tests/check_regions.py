@@ -140,7 +140,7 @@ def test_forms_of_the_file():
     for form in (collection(feature(TRIANGLE)), feature(TRIANGLE), geometry, [feature(TRIANGLE)], [geometry], collection(point, feature(TRIANGLE), nothing),
                  feature([TRIANGLE], kind="MultiPolygon"), {"type": "GeometryCollection", "geometries": [point["geometry"], geometry]},
                  "\ufeff" + json.dumps(feature(TRIANGLE), indent=4), feature([ring[:-1] for ring in TRIANGLE])):
-        r = check(spectrum(grouped(), "--features", "spectral", "--roi", written(form)), want)
+        r = check(spectrum(grouped(), "--roi", written(form)), want)
         with h5py.File(r, "r") as f:
             digests.add(int(list(f["slides"].values())[0].attrs["roi_crc32"]))
     expect(len(digests) == 1, "the digest depends on the form: %s", digests)
@@ -150,7 +150,7 @@ def test_measurements_that_are_no_numbers():
     """As QuPath before 0.5 writes them."""
     plain, odd = feature(TRIANGLE), feature(TRIANGLE)
     odd["properties"]["measurements"] = {"a": float("nan"), "b": float("inf"), "c": -float("inf"), "d": -1.5, "e": "-NaN \\" + '"Infinity'}
-    found = [spectrum(grouped(), "--features", "spectral", "--roi", written(collection(x))) for x in (plain, odd)]
+    found = [spectrum(grouped(), "--roi", written(collection(x))) for x in (plain, odd)]
     equal(content(found[0]), content(found[1]), "measurements that are no numbers")
 
 

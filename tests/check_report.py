@@ -532,27 +532,6 @@ def test_one_window_and_none_and_no_tissue():
         page.is_clean()
 
 
-def test_results_of_version_1():
-    old = results("--basic", "--slides", "12")
-    path, _ = report(old)
-    says(plain(path)[0], "results are of format_version 1", "no focus, no slope")
-    expect("format_version 1" not in plain(report(results("--slides", "12", name="now.h5"))[0])[0], "a page without old results names them")
-    data = data_of(path)
-    expect(all(x is None for x in column(data, "focus_p50")) and column(data, "w1_db")[0] is not None, "columns")
-    new = results("--slides", "12", "--names", names("new-%d" % k for k in range(12)), name="new.h5")
-    data = data_of(report(old, new)[0])
-    expect(len(data["names"]) == 24 and sum(x is None for x in column(data, "focus_p50")) == 12, "both versions")
-
-
-def test_numbers_of_a_slide_do_not_depend_on_the_next_result():
-    """The threads still work on slides of one result when the next one, of basic features, is opened."""
-    new = results("--slides", "30", "--names", names("new-%d" % k for k in range(30)), name="before.h5")
-    old = results("--basic", "--slides", "12")
-    for _ in range(10):
-        rows = table_of("-j", "8", "--pictures", "none", new, old)
-        expect(sum(not row["slope"] for row in rows) == 12, "%s", [row["slide"] for row in rows if not row["slope"]])
-
-
 def test_a_slide_with_damaged_spectra_is_listed():
     """One bit of the data that only the page's pictures of spectra use."""
     whole = results("--slides", "3")
@@ -943,7 +922,7 @@ def test_maps_are_those_of_the_windows():
     path = results("--slides", "3", "--windows", "70x40")
     page = text_of(report(path)[0])
     p, data = json.loads(block(page, "pictures")), json.loads(block(page, "data"))
-    (low, _), (high, _) = p["low"], p["high"]
+    low, high = p["low"], p["high"]
     with h5py.File(path, "r") as f:
         for k, line in enumerate(block(page, "p0").split("\n")[:3]):
             pixels, others = png(base64.b64decode(line.split(",")[0]))

@@ -112,24 +112,23 @@ def each(stores, *options):
 
 
 def test_run_and_merge_have_one_rule():
-    """The first slide by name decides, in whatever order the inputs are given, and with every --features."""
+    """The first slide by name decides, in whatever order the inputs are given."""
     a, near, other, unknown = sharp("0.50", "1"), sharp("0.52", "2"), sharp("0.25", "3"), sharp("none", "4")
-    for features in ("basic", "spectral"):
-        folder, _ = each([a, near, other, unknown], "--features", features)
-        results, out = glob.glob(folder + "*.h5"), os.path.join(tmp(), "r.h5")
-        for order in (sorted(results), sorted(results, reverse=True)):
-            p = run(H5SPEC, "merge", "--json", "-o", out, *order, status=1)
-            says(p.err, "m3.h5: slide m3: rejected: it has 0.25 um/px, but m1 has 0.5;", "--mix-mpp", "3 slides, 1 left out (another")
-            expect(json_lines(p.out)[0]["left_out"] == 1 and slides_of(out) == ["m1", "m2", "m4"], "%s", p.out)
-        whole = os.path.join(tmp(), "w.h5")
-        p = run(H5SPEC, "run", "--device", "cpu", "--features", features, "-o", whole, unknown, other, near, a, status=1)
-        says(p.err, "m3.h5: rejected: it has 0.25", "3 done, 1 failed (1 left out: another resolution)")
-        equal(content(whole), content(out), "run and merge differ")
-        run(H5SPEC, "merge", "--mix-mpp", "-o", out, *results)
-        p = run(H5SPEC, "run", "--device", "cpu", "--features", features, "--mix-mpp", "-o", whole, unknown, other, near, a)
-        says(p.err, "dB over several resolutions")
-        equal(content(whole), content(out), "run and merge with --mix-mpp differ")
-        says(run(H5SPEC, "merge", "-q", "-o", out, whole, status=1).err, "slide m3: rejected")  # a pooled result, too
+    folder, _ = each([a, near, other, unknown])
+    results, out = glob.glob(folder + "*.h5"), os.path.join(tmp(), "r.h5")
+    for order in (sorted(results), sorted(results, reverse=True)):
+        p = run(H5SPEC, "merge", "--json", "-o", out, *order, status=1)
+        says(p.err, "m3.h5: slide m3: rejected: it has 0.25 um/px, but m1 has 0.5;", "--mix-mpp", "3 slides, 1 left out (another")
+        expect(json_lines(p.out)[0]["left_out"] == 1 and slides_of(out) == ["m1", "m2", "m4"], "%s", p.out)
+    whole = os.path.join(tmp(), "w.h5")
+    p = run(H5SPEC, "run", "--device", "cpu", "-o", whole, unknown, other, near, a, status=1)
+    says(p.err, "m3.h5: rejected: it has 0.25", "3 done, 1 failed (1 left out: another resolution)")
+    equal(content(whole), content(out), "run and merge differ")
+    run(H5SPEC, "merge", "--mix-mpp", "-o", out, *results)
+    p = run(H5SPEC, "run", "--device", "cpu", "--mix-mpp", "-o", whole, unknown, other, near, a)
+    says(p.err, "dB over several resolutions")
+    equal(content(whole), content(out), "run and merge with --mix-mpp differ")
+    says(run(H5SPEC, "merge", "-q", "-o", out, whole, status=1).err, "slide m3: rejected")  # a pooled result, too
 
 
 def test_a_slide_without_resolution_does_not_join_two_others():
@@ -155,16 +154,15 @@ def test_merge_leaves_out_a_slide_before_it_judges_it():
 
 
 def test_results_in_a_folder_have_no_common_mean():
-    for features in ("basic", "spectral"):
-        _, p = each([sharp("0.50", "1"), sharp("0.25", "3")], "--features", features)
-        says(p.err, "windows of several resolutions, not pooled;")
-        expect("mean" not in p.err, "%s", p.err)
-        says(each([sharp("0.50", "1"), sharp("0.52", "2")], "--features", features)[1].err, "windows, mean ")
+    _, p = each([sharp("0.50", "1"), sharp("0.25", "3")])
+    says(p.err, "windows of several resolutions, not pooled;")
+    expect("mean" not in p.err, "%s", p.err)
+    says(each([sharp("0.50", "1"), sharp("0.52", "2")])[1].err, "windows, mean ")
 
 
-def test_basic_features_keep_the_resolution():
+def test_results_keep_the_resolution():
     a, other = sharp("0.50", "1"), sharp("0.25", "3")
-    folder, _ = each([a, other], "--features", "basic")
+    folder, _ = each([a, other])
     slides = [s for p in sorted(glob.glob(folder + "*.h5")) for s in json_lines(run(H5SPEC, "info", "--json", p).out)[0]["slides"]]
     expect([(s["mpp_x"], s["mpp_y"], s["downsample"]) for s in slides] == [(0.5, 0.5, 1), (0.25, 0.25, 1)], "%s", slides)
     expect(all(s["tiles"] > 0 and s["tiles_damaged"] == 0 and s["vendor"] == "aperio" for s in slides), "%s", slides)
@@ -174,29 +172,6 @@ def test_basic_features_keep_the_resolution():
         says(f.read(), "0.25 um/px", "0.5 um/px")
     for p in glob.glob(folder + "*.h5"):
         run(H5SPEC, "verify", p)
-
-
-def test_older_results_of_version_1_have_no_resolution():
-    """Unknown: they are merged with all others, and a part of a slide may be older."""
-    s = store(made("--size", "600x600", "--mpp", "0.5", "--seed", "8", name="parts"), "--stripe-rows", "240", "--group-bytes", "1")
-    parts = []
-    for groups in ("1", "2-3"):
-        parts.append(os.path.join(tmp(), "p.h5"))
-        run(H5SPEC, "run", "-q", "--device", "cpu", "--features", "basic", "--groups", groups, "-o", parts[-1], s)
-    old = os.path.join(tmp(), "old.h5")
-    shutil.copy(parts[0], old)
-    with h5py.File(old, "r+") as f:
-        for name in ("mpp_x", "mpp_y", "downsample", "objective_power", "tissue_fraction", "tiles", "tiles_missing", "tiles_damaged", "tiles_left_out"):
-            f["slides/parts"].attrs.pop(name, None)
-    out = os.path.join(tmp(), "r.h5")
-    for order in ([old, parts[1]], [parts[1], old]):
-        run(H5SPEC, "merge", "-o", out, *order)
-        (slide,) = json_lines(run(H5SPEC, "info", "--json", out).out)[0]["slides"]
-        expect(slide["mpp_x"] == 0.5, "%s", slide)
-    fine = os.path.join(tmp(), "fine.h5")
-    run(H5SPEC, "run", "-q", "--device", "cpu", "--features", "basic", "-o", fine, sharp("0.25", "3"))
-    run(H5SPEC, "merge", "-q", "--partial", "-o", out, old, fine)
-    expect(len(slides_of(out)) == 2, "%s", slides_of(out))
 
 
 def test_levels_of_different_downsample_in_one_result():

@@ -65,7 +65,7 @@ def test_maps_of_a_table_leave_no_results_open():
 
 
 def test_every_command_says_the_same_of_both_forms():
-    for options in ((), ("--features", "basic"), ("--tissue-only",)):
+    for options in ((), ("--tissue-only",)):
         folder, table, plain = both(*options)
         for argv in (("info",), ("info", "--csv"), ("info", "--json"), ("info", "--histogram")):
             expect(outcome(table, *argv) == outcome(plain, *argv), "%s of a table", argv)
@@ -113,12 +113,12 @@ def test_merging_a_table_is_as_merging_its_results():
 
 
 def test_columns_are_what_slides_have():
-    for options in ((), ("--features", "basic")):
+    for options in ((), ("--tissue-only",)):
         folder, table, plain = both(*options)
         with h5py.File(table, "r") as t, h5py.File(plain, "r") as f:
             names = [n.decode() for n in t["table/name"][()]]
             expect(names == sorted(f["slides"]) and t.attrs["slide_count"] == 3, "%s", names)
-            expect(t.attrs["format_version"] == 4 and t.attrs["slides_version"] == f.attrs["format_version"], "versions")
+            expect(t.attrs["format_version"] == f.attrs["format_version"] == 1, "versions")
             for k, name in enumerate(names):
                 s = f["slides"][name]
                 expect((t["table/histograms"][k] == s["histogram"][()]).all(), "histogram of %s", name)
@@ -128,10 +128,9 @@ def test_columns_are_what_slides_have():
                         have = t["table"][key][k]
                         have = have.decode() if isinstance(have, bytes) else have
                         expect(have == value or (have != have and value != value), "%s of %s: %s, %s", key, name, have, value)
-                if not options:
-                    expect((t["table/profile_sums"][k] == s["profile_sums"][()]).all(), "profile of %s", name)
+                expect((t["table/profile_sums"][k] == s["profile_sums"][()]).all(), "profile of %s", name)
             # everything of a slide has a column, but parameters, what follows from others, and what all slides in tables have alike
-            beside = {"window", "stride", "sigma", "radius", "taper", "offset", "tissue_only", "min_tissue", "skip_damaged", "features", "samples",
+            beside = {"window", "stride", "sigma", "radius", "taper", "offset", "tissue_only", "min_tissue", "skip_damaged", "samples",
                       "bins", "group_first", "group_last", "groups_missing", "attribute_crc32"}
             missing = set(f["slides/one"].attrs) - set(t["table"]) - beside
             expect(not missing, "no column for %s", missing)
@@ -174,7 +173,7 @@ def test_slides_that_a_table_cannot_have():
 
 
 def test_many_slides_of_which_some_are_left_out():
-    """Histograms lie in strips of 64 rows, and slides that are left out leave no gap."""
+    """Slides that are left out leave no gap in the histograms."""
     folder = tmp("many")
     for n in (0, 63, 64, 130):
         paths = []
@@ -255,12 +254,12 @@ def test_unchanged_results_are_not_opened_and_others_are():
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns + 1, at.st_mtime_ns + 1))
     says(run(H5SPEC, "merge", "-q", "--table", "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
     expect(bytes_of(table) == whole, "the table after a merge that failed")
-    # rows of another version of the program, of older tables and damaged ones are not taken over
+    # rows of another version of the program, of rewritten tables and damaged ones are not taken over
     with open(results(folder, "two.h5"), "wb") as f:
         f.write(data)
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     for change in (lambda f: f.attrs.modify("creator", "h5spec 0.1.9"), replaced("sharpness", data=np.zeros((3, 350), np.uint32)), lambda f: f["table"].__delitem__("level"),
-                   lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", -1)):
+                   lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", 1)):
         os.replace(forged(table, change), table)
         expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, *names)) < 3, "rows were taken over")
         expect(bytes_of(table) == whole, "not made anew")
@@ -455,8 +454,6 @@ def test_forged_tables():
              "no chunks": replaced("histograms", shape=(3, 1600), chunks=(3, 1600), compression=1, dtype=np.uint64),
              "slides": lambda f: f.attrs.modify("slide_count", np.int64(4)), "fewer slides": lambda f: f.attrs.modify("slide_count", np.int64(2)),
              "many slides": lambda f: f.attrs.modify("slide_count", np.int64(2 ** 31 - 1)), "-1 slides": lambda f: f.attrs.modify("slide_count", np.int64(-1)),
-             "version 0": lambda f: f.attrs.modify("slides_version", np.int64(0)), "version 4": lambda f: f.attrs.modify("slides_version", np.int64(4)),
-             "no version": lambda f: f.attrs.__delitem__("slides_version"),
              "another group": lambda f: f.move("table", "slides")}
     for what, change in kinds.items():
         bad = forged(table, change)
@@ -478,11 +475,15 @@ def test_forged_tables():
                          "contiguous": replaced("sharpness", data=np.zeros((3, 350), np.uint32)), "fewer": replaced("sharpness", data=np.zeros((2, 350), np.uint32))}.items():
         bad = forged(table, change)
         says(run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), bad, status=1).err, "forged.h5")
-    bad = forged(table, lambda f: f.attrs.modify("slides_version", np.int64(1)))  # which has fewer columns
-    says(run(H5SPEC, "verify", bad, status=1).err, bad, "other parameters")
-    # a plain result that says it is a table, and the reverse
-    for path_, version in ((table, 3), (results(folder, "one.h5"), 4)):
-        says(run(H5SPEC, "info", forged(path_, lambda f: f.attrs.modify("format_version", np.int64(version))), status=1).err, "forged.h5")
+    # every column is needed; what another program adds beside the slides of a result makes no table of it
+    with h5py.File(table, "r") as f:
+        columns = sorted(f["table"])
+    for name in columns:
+        says(run(H5SPEC, "info", forged(table, lambda f: f["table"].__delitem__(name)), status=1).err, "forged.h5", name)
+    run(H5SPEC, "verify", forged(results(folder, "one.h5"), lambda f: f.create_group("table")))
+    for version in (0, 2, 3, 4):
+        says(run(H5SPEC, "info", forged(table, lambda f: f.attrs.modify("format_version", np.int64(version))), status=1).err,
+             "forged.h5: format_version %d; this program reads 1" % version)
 
 
 def test_damaged_tables():

@@ -23,7 +23,7 @@ VALUES = {"--min-roi": ("0.9",), "--roi-class": ("Tumor",), "--tissue-only": (),
           "--groups": ("2-3",), "--window": ("128",), "--stride": ("100",), "--sigma": ("0",), "--taper": ("hann",),
           "--range": ("20:100",), "--bins": ("400",)}
 # options that change no window
-OTHERS = {"--output", "--force", "--live", "--list", "--task", "--allow-duplicates", "--mix-mpp", "--features", "--on-damage", "--accept-damage",
+OTHERS = {"--output", "--force", "--live", "--list", "--task", "--allow-duplicates", "--mix-mpp", "--on-damage", "--accept-damage",
           "--device", "--threads", "--memory", "--io", "--json", "--progress", "--quiet", "--help", "--version"}
 WAYS = {"cpu": ("cpu", None), "fused": ("cuda", ""), "cuFFT": ("cuda", "small")}
 COUNTS = ("windows", "windows_missing", "windows_damaged", "windows_left_out", "windows_skipped", "windows_outside", "samples")
@@ -61,15 +61,14 @@ def test_every_way_counts_the_windows_that_the_options_select():
         json.dump(BOX, f)
     whole = counted("cpu", ())["counts"]["windows"]
     for n, (select, change) in enumerate(itertools.product(SELECTED, CHANGED)):
-        for features in ("basic", "spectral") if not change else ("spectral", "basic")[n % 2:][:1]:
-            options = [w for o in select + change for w in (o,) + ((roi,) if o == "--roi" else VALUES[o])] + ["--features", features]
-            cpu = counted("cpu", options)
-            expect(cpu["values"].sum() == cpu["counts"]["windows"] > 0, "%s: %s", options, cpu["counts"])
-            expect(change or (cpu["counts"]["windows"] < whole) == bool(select), "%s leaves nothing out", options)
-            for way in ("fused",) if change else ("fused", "cuFFT"):
-                gpu = counted(way, options)
-                for key in cpu:
-                    expect(np.array_equal(cpu[key], gpu[key]), "%s, %s: %s differ from the CPU's", way, options, key)
+        options = [w for o in select + change for w in (o,) + ((roi,) if o == "--roi" else VALUES[o])]
+        cpu = counted("cpu", options)
+        expect(cpu["values"].sum() == cpu["counts"]["windows"] > 0, "%s: %s", options, cpu["counts"])
+        expect(change or (cpu["counts"]["windows"] < whole) == bool(select), "%s leaves nothing out", options)
+        for way in ("fused",) if change else ("fused", "cuFFT"):
+            gpu = counted(way, options)
+            for key in cpu:
+                expect(np.array_equal(cpu[key], gpu[key]), "%s, %s: %s differ from the CPU's", way, options, key)
 
 
 def test_the_table_has_every_parameter():

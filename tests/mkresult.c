@@ -12,7 +12,6 @@
  *     --stride S        px (128)
  *     --mpp M           um per px (0.25)
  *     --vendor V        (aperio)
- *     --basic           format_version 1
  *     --version V       of the format, 2 or 3 (3)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
@@ -36,8 +35,7 @@ struct wish {
     uint64_t seed;
     double mpp;
     const char *names, *vendor;
-    bool basic, constant, no_tissue, each, noise;
-    int version;
+    bool constant, no_tissue, each, noise;
 };
 
 static uint64_t state;
@@ -149,14 +147,15 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
     memset(s->groups, 1, (size_t)s->group_count);
     s->origin.mpp_x = s->origin.mpp_y = w->mpp > 0 ? w->mpp : NAN; /* 0: not known */
     s->origin.downsample = 1;
+    s->origin.jpeg_twice = NAN;
     s->origin.objective_power = 40;
     s->origin.tissue_fraction = w->no_tissue ? 0 : 0.4 + 0.05 * by * normal();
     snprintf(s->origin.vendor, sizeof s->origin.vendor, "%s", w->vendor);
-    if (w->basic || s->counts.windows == 0)
+    if (s->counts.windows == 0)
         return;
     int64_t values[FEATURES_OCTAVES];
     features_values(p->window, values);
-    for (int o = 0; o < result_octaves(p); o++) {
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
         const double noise = o < FEATURES_OCTAVES - 1 ? by * normal() : 0;
         const double level = 75 - 8 * o + noise - (blurred ? 2 * o : 0);
         s->counts.octaves[o] = (uint64_t)((double)(values[o] * s->counts.windows) * level * 10);
@@ -182,7 +181,7 @@ static int put_slide(const struct wish *w, const struct result_params *p, struct
     if (result_slide_alloc(&s, p, e))
         return -1;
     fill(w, p, k, &s);
-    const int bad = (!w->basic && fill_thumbnail(&s, e)) || result_put_slide(out, &s, e);
+    const int bad = fill_thumbnail(&s, e) || result_put_slide(out, &s, e);
     result_slide_free(&s);
     return bad;
 }
@@ -196,9 +195,7 @@ static struct result_params params_of(const struct wish *w)
                               .taper = "rectangular",
                               .offset = 1,
                               .bins = 1600,
-                              .high_db = 160,
-                              .spectral = w->version};
-    strcpy(p.features, w->basic ? "basic" : "spectral");
+                              .high_db = 160};
     return p;
 }
 
@@ -241,23 +238,12 @@ static int make(const struct wish *w, const char *path, struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"slides", 1, 0, 'n'},
-                                            {"windows", 1, 0, 'w'},
-                                            {"seed", 1, 0, 's'},
-                                            {"blurred", 1, 0, 'b'},
-                                            {"names", 1, 0, 'N'},
-                                            {"window", 1, 0, 'W'},
-                                            {"stride", 1, 0, 'S'},
-                                            {"mpp", 1, 0, 'm'},
-                                            {"vendor", 1, 0, 'v'},
-                                            {"basic", 0, 0, '1'},
-                                            {"version", 1, 0, 'V'},
-                                            {"constant", 0, 0, 'c'},
-                                            {"no-tissue", 0, 0, 't'},
-                                            {"each", 0, 0, 'e'},
-                                            {"first", 1, 0, 'f'},
-                                            {"noise", 0, 0, 'z'},
-                                            {0, 0, 0, 0}};
+    static const struct option options[] = {
+        {"slides", 1, 0, 'n'},   {"windows", 1, 0, 'w'},   {"seed", 1, 0, 's'},
+        {"blurred", 1, 0, 'b'},  {"names", 1, 0, 'N'},     {"window", 1, 0, 'W'},
+        {"stride", 1, 0, 'S'},   {"mpp", 1, 0, 'm'},       {"vendor", 1, 0, 'v'},
+        {"constant", 0, 0, 'c'}, {"no-tissue", 0, 0, 't'}, {"each", 0, 0, 'e'},
+        {"first", 1, 0, 'f'},    {"noise", 0, 0, 'z'},     {0, 0, 0, 0}};
     struct wish w = {.slides = 10,
                      .first = 1,
                      .nx = 20,
@@ -266,8 +252,7 @@ int main(int argc, char **argv)
                      .stride = 128,
                      .seed = 1,
                      .mpp = 0.25,
-                     .vendor = "aperio",
-                     .version = RESULT_VERSION};
+                     .vendor = "aperio"};
     struct err e = {""};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
@@ -283,8 +268,6 @@ int main(int argc, char **argv)
         case 'S': w.stride = atoll(optarg); break;
         case 'm': w.mpp = atof(optarg); break;
         case 'v': w.vendor = optarg; break;
-        case '1': w.basic = true; break;
-        case 'V': w.version = atoi(optarg); break;
         case 'c': w.constant = true; break;
         case 't': w.no_tissue = true; break;
         case 'e': w.each = true; break;

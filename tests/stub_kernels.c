@@ -92,8 +92,6 @@ static void add_features(const struct counts_features *f, int n, unsigned bin, i
 {
     static int64_t values[FEATURES_OCTAVES];
     static int known;
-    if (!f->d_octaves)
-        return;
     if (known != n)
         features_values(known = n, values);
     stub_check_memory(f->d_octaves, sizeof values, device, "sums of octaves");

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 static const struct result_map_kind of_float = {
-    .name = "a", .type = RESULT_FLOAT32, .unit = "dB", .scale = 1, .fill = NAN, .since = 1};
+    .name = "a", .type = RESULT_FLOAT32, .unit = "dB", .scale = 1, .fill = NAN};
 static const struct result_map_kind of_int = {
-    .name = "b", .type = RESULT_INT16, .unit = "dB", .scale = 0.01, .fill = -32768, .since = 2};
+    .name = "b", .type = RESULT_INT16, .unit = "dB", .scale = 0.01, .fill = -32768};
 static const struct result_map_kind of_byte = {
-    .name = "c", .type = RESULT_UINT8, .unit = "", .scale = 1, .fill = 32, .since = 2};
+    .name = "c", .type = RESULT_UINT8, .unit = "", .scale = 1, .fill = 32};
 
 /* A part brings its values; where it has none, the sum keeps its own. */
 static void test_maps_of_float(void)
@@ -67,7 +67,6 @@ static void test_table_of_maps(void)
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *k = result_map_kind(m);
         EXPECT(k->name && k->unit && k->scale > 0);
-        EXPECT(k->since >= 1 && k->since <= RESULT_VERSION);
         EXPECT(result_type_bytes(k->type) > 0);
     }
 }

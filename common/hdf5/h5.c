@@ -225,11 +225,8 @@ int h5_has_link(hid_t parent, const char *name, struct err *e)
 static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
 {
     int64_t want;
-    const int has = h5_has(ds, "crc32", e);
-    if (has <= 0)
-        return has;
     if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
-        return -1;
+        return err_add(e, "%s", name);
     return codec_crc32(data, bytes) == want
                ? 0
                : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);

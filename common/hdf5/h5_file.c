@@ -179,11 +179,10 @@ static const char *maker(const char *format)
                                               : "a result made by h5spec";
 }
 
-static int check_format(hid_t file, const char *path, const struct h5_format *format,
-                        int64_t *version, struct err *e)
+static int check_format(hid_t file, const char *path, const struct h5_format *format, struct err *e)
 {
     char found[64];
-    int64_t complete;
+    int64_t version, complete;
     const int has = h5_has(file, "format", e);
     if (has < 0)
         return err_add(e, "%s", path);
@@ -193,11 +192,11 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
         return err_add(e, "%s", path);
     if (strcmp(found, format->name))
         return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
-    if (h5_get_int(file, "format_version", 0, INT64_MAX, version, e))
+    if (h5_get_int(file, "format_version", 0, INT64_MAX, &version, e))
         return err_add(e, "%s", path);
-    if (*version < 1 || *version > format->version)
-        return err_set(e, "%s: format_version %" PRId64 "; this program reads %s%d", path, *version,
-                       format->version > 1 ? "1 to " : "", format->version);
+    if (version != format->version)
+        return err_set(e, "%s: format_version %" PRId64 "; this program reads %d", path, version,
+                       format->version);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
         return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
     if (h5_check_seal(file, e))
@@ -205,13 +204,13 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
     return 0;
 }
 
-hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e)
+hid_t h5_open(const char *path, const struct h5_format *format, struct err *e)
 {
     enum h5_kind kind;
     hid_t file = open_file(path, format->name, &kind, e);
     if (file < 0)
         return -1;
-    if (check_format(file, path, format, version, e)) {
+    if (check_format(file, path, format, e)) {
         H5Fclose(file);
         return -1;
     }

@@ -29,7 +29,7 @@ struct h5_file {
 /* How a file identifies itself. */
 struct h5_format {
     const char *name;    /* "wsi-patch-store" */
-    int version;         /* the newest that is written and read */
+    int version;         /* the only one */
     const char *creator; /* "wsi2h5 0.1.0" */
     /* For writing: bytes of the blocks that metadata come in. Large ones keep the chunks of data
      * one after the other; of the last one the rest is unused. Then data are appended one by one,
@@ -50,9 +50,9 @@ void h5_file_abort(struct h5_file *f);
 
 /* --- reading --- */
 
-/* Opens a complete file of this format for reading; -1 on failure. *version gets its
- * format_version, which must be from 1 to format->version. The message names the file. */
-hid_t h5_open(const char *path, const struct h5_format *format, int64_t *version, struct err *e);
+/* Opens a complete file of this format and version for reading; -1 on failure. The message names
+ * the file. */
+hid_t h5_open(const char *path, const struct h5_format *format, struct err *e);
 
 /* What `path` is, judged by its head and its root. `e` says why for H5_UNKNOWN and H5_ERROR. */
 enum h5_kind h5_look(const char *path, const char *format, struct err *e);

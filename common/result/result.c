@@ -34,9 +34,6 @@ int result_check_params(const struct result_params *p, struct err *e)
         p->low_db < -1000 || p->high_db > 1000)
         return err_set(e, "invalid range %g:%g dB: must be LOW:HIGH with LOW < HIGH", p->low_db,
                        p->high_db);
-    if (strcmp(p->features, "basic") && strcmp(p->features, "spectral"))
-        return err_set(e, "invalid features %s: must be basic or spectral", p->features);
-    assert(!result_is_spectral(p) || (p->spectral >= 2 && p->spectral <= RESULT_VERSION));
     if (!(p->offset > 0 && p->offset <= MOST_OFFSET) || !(p->min_tissue >= 0 && p->min_tissue <= 1))
         return err_set(e, "offset or min_tissue is out of range");
     if (!(p->min_roi >= 0 && p->min_roi <= 1))
@@ -69,37 +66,14 @@ int result_same_params(const struct result_params *a, const struct result_params
             return err_set(e, "%s is %g and %g", rows[k].name, rows[k].a, rows[k].b);
     if (strcmp(a->taper, b->taper))
         return err_set(e, "taper is %s and %s", a->taper, b->taper);
-    if (strcmp(a->features, b->features))
-        return err_set(e, "features is %s and %s", a->features, b->features);
     if (strcmp(a->roi_class, b->roi_class))
         return err_set(e, "roi_class is \"%s\" and \"%s\"", a->roi_class, b->roi_class);
     return 0;
 }
 
-bool result_is_spectral(const struct result_params *p)
-{
-    return !strcmp(p->features, "spectral");
-}
-
 bool result_selects(const struct result_params *p)
 {
     return p->tissue_only || p->skip_damaged || p->roi;
-}
-
-int result_version_of(const struct result_params *p)
-{
-    return result_is_spectral(p) ? p->spectral : 1;
-}
-
-int result_octaves(const struct result_params *p)
-{
-    const int version = result_version_of(p);
-    return version == 1 ? 0 : version == 2 ? FEATURES_OCTAVES - 1 : FEATURES_OCTAVES;
-}
-
-bool result_params_have_map(const struct result_params *p, int map)
-{
-    return result_map_kind(map)->since <= result_version_of(p);
 }
 
 /* --- counts --- */
@@ -111,8 +85,7 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
     a->overflow += b->overflow;
     a->outside += b->outside;
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        a->touching[k] =
-            a->touching[k] < 0 || b->touching[k] < 0 ? -1 : a->touching[k] + b->touching[k];
+        a->touching[k] += b->touching[k];
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         a->octaves[o] += b->octaves[o];
     for (int64_t k = 0; k < bins; k++)
@@ -331,13 +304,11 @@ void result_profile(const struct result_params *p, const struct result_counts *c
                     double profile[FEATURES_OCTAVES])
 {
     const double width = (p->high_db - p->low_db) / (double)p->bins;
-    const int octaves = result_octaves(p);
-    int64_t values[FEATURES_OCTAVES] = {0};
-    if (octaves > 0)
-        features_values(p->window, values);
+    int64_t values[FEATURES_OCTAVES];
+    features_values(p->window, values);
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         profile[o] = features_level(p->low_db, width, c->octaves[o],
-                                    o < octaves ? (uint64_t)values[o] * (uint64_t)c->windows : 0);
+                                    (uint64_t)values[o] * (uint64_t)c->windows);
 }
 
 const char *result_quantile_name(char *name, size_t size, int map, int quantile)
@@ -347,14 +318,9 @@ const char *result_quantile_name(char *name, size_t size, int map, int quantile)
     return name;
 }
 
-bool result_has_quantiles(const struct result_params *p, int map)
+bool result_has_quantiles(int map)
 {
-    return kinds[map].quantiles && result_params_have_map(p, map);
-}
-
-bool result_has_glass(const struct result_params *p)
-{
-    return result_params_have_map(p, RESULT_TISSUE);
+    return kinds[map].quantiles;
 }
 
 /* Over windows of which low to high percent are tissue. */
@@ -386,11 +352,6 @@ int result_find_glass(const struct result_slide *s, double *glass, struct err *e
 {
     static const double share = 0.03;
     return find_quantiles(s, RESULT_LEVEL, 0, 0, &share, 1, glass, e);
-}
-
-bool result_has_spectrum_numbers(const struct result_params *p)
-{
-    return result_params_have_map(p, RESULT_GRAY);
 }
 
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
@@ -455,10 +416,7 @@ int result_slide_alloc_parts(struct result_slide *s, const struct result_params 
     s->groups = calloc((size_t)s->group_count, 1);
     s->thumbnail = (struct result_picture){0};
     memset(s->spectra, 0, sizeof s->spectra);
-    bool good = alloc_maps(s, parts) && s->counts.histogram && s->groups;
-    if (good && result_is_spectral(p))
-        good = alloc_spectra(s, p, parts);
-    if (good)
+    if (alloc_maps(s, parts) && s->counts.histogram && s->groups && alloc_spectra(s, p, parts))
         return 0;
     result_slide_free(s);
     return err_set(e, "out of memory");
@@ -514,15 +472,10 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
     uint32_t parts[RESULT_MAPS + FEATURES_SAMPLES + 3], n = 0;
     parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_params_have_map(p, m))
-            parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
+        parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
     parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
-    if (result_is_spectral(p)) {
-        parts[n++] =
-            codec_crc32(s->counts.octaves, (size_t)result_octaves(p) * sizeof *s->counts.octaves);
-        for (int k = 0; k < FEATURES_SAMPLES; k++)
-            parts[n++] =
-                codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));
-    }
+    parts[n++] = codec_crc32(s->counts.octaves, sizeof s->counts.octaves);
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        parts[n++] = codec_crc32(s->spectra[k].sums, result_spectrum_sums(p) * sizeof(uint64_t));
     return codec_crc32(parts, n * sizeof *parts);
 }

@@ -6,7 +6,7 @@
  *   /slides/NAME            the same for one slide, and what it was computed on and from
  *   /slides/NAME/histogram  u64 [bins]
  *   /slides/NAME/...        one dataset [ny][nx] per map: window_mean_db, window_std_db, ...
- *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail     with features "spectral"
+ *   /slides/NAME/profile, spectrum_tissue, spectrum_glass, thumbnail
  *
  * A table has, instead of /slides, one row per slide (result_table.h). It says in which result the
  * slide's maps, spectra and thumbnail are. Whatever loads them takes them from there.
@@ -34,11 +34,8 @@ extern "C" {
 #endif
 
 #define RESULT_FORMAT "wsi-spectrum"
-#define RESULT_ENDING ".h5" /* of the name of a file; an output without it is a folder */
-enum {
-    RESULT_VERSION = 3, /* the newest format_version of slides that is written and read */
-    RESULT_TABLE = 4,   /* the format_version of a table; its slides have one of their own */
-};
+#define RESULT_ENDING ".h5"  /* of the name of a file; an output without it is a folder */
+enum { RESULT_VERSION = 1 }; /* the format_version that is written and read */
 
 /* How the numbers were computed; spectrum.h defines them. Results with different parameters
  * are never added. */
@@ -52,20 +49,11 @@ struct result_params {
     double low_db, high_db;
     bool tissue_only;
     double min_tissue;
-    bool skip_damaged; /* windows that touch damaged tiles are not counted; absent in older files */
-    bool roi;          /* only windows inside regions count; absent in other files */
-    double min_roi;    /* of a window's area, inside */
+    bool skip_damaged;   /* windows that touch damaged tiles are not counted */
+    bool roi;            /* only windows inside regions count; absent in other files */
+    double min_roi;      /* of a window's area, inside */
     char roi_class[256]; /* classes of the regions, sorted, joined by ", "; "": all */
-    char features[16];   /* "basic": what version 1 has; "spectral": all */
-    int spectral;        /* the format_version of features "spectral": 2 or, of new results, 3 */
 };
-/* The format_version of a result with these parameters. What a result has and how long its arrays
- * are follows from it, in result_has_map() and result_octaves(). */
-int result_version_of(const struct result_params *p);
-/* Are the features those of version 2 or later? */
-bool result_is_spectral(const struct result_params *p);
-/* Octaves in its profile: FEATURES_OCTAVES, of version 2 one less (f < 1/2), of version 1 none. */
-int result_octaves(const struct result_params *p);
 /* Can windows that fit be left out: for tissue, damage or regions? Everything that keeps a list of
  * the windows that count asks this. */
 bool result_selects(const struct result_params *p);
@@ -88,9 +76,9 @@ struct result_counts {
     uint64_t underflow, overflow;      /* samples below low_db, at or above high_db */
     uint64_t *histogram;               /* [bins] */
     int64_t outside;                   /* windows outside of the regions; 0 without roi */
-    int64_t touching[RESULT_TOUCHING]; /* by enum result_touching; -1: not known (older files) */
-    /* Sums of bin numbers over each octave and all windows that count (features.h); 0 beyond
-     * result_octaves() and in the totals of a file. */
+    int64_t touching[RESULT_TOUCHING]; /* by enum result_touching */
+    /* Sums of bin numbers over each octave and all windows that count (features.h); 0 in the totals
+     * of a file. */
     uint64_t octaves[FEATURES_OCTAVES];
 };
 
@@ -150,7 +138,6 @@ struct result_map_kind {
     const char *unit; /* of stored number * scale; "" for none */
     double scale;
     double fill;      /* the stored number where there is no value; NAN for floats */
-    int since;        /* the format_version that introduced it; older files lack the map */
     double low, high; /* ends of the colours of pictures, the same for all slides */
     enum result_formula formula;
     int octave, less;
@@ -178,15 +165,15 @@ bool result_is_sharpness(int map);
 int result_check_values(const struct result_params *p, const struct result_map *m, int64_t n,
                         struct err *e);
 
-/* --- where a slide comes from, and what later versions add to it --- */
+/* --- where a slide comes from, and its samples of spectra --- */
 
-/* Copied from the store. Older files of version 1 lack all of it. */
+/* Copied from the store. */
 struct result_origin {
     double mpp_x, mpp_y;    /* um per level-0 pixel, NaN if unknown */
     double downsample;      /* level-0 pixels per stored pixel; NaN if unknown */
     double objective_power; /* NaN if unknown */
     double tissue_fraction; /* of the slide; NaN without a tissue map */
-    int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out; /* -1 if unknown */
+    int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out;
     char vendor[64];
     /* How the slide's tiles were compressed, as in the store; absent from the file if unknown. */
     int64_t jpeg_quality;     /* 1 to 100; 0 if unknown */
@@ -254,8 +241,7 @@ int result_check_params(const struct result_params *p, struct err *e);
 /* 0 if equal, else -1; the message names the first difference. */
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
 
-/* Allocates counts (zero), maps (their fill values), groups (0) and, with features "spectral", sums
- * of spectra (0). nx, ny and group_count must be set. */
+/* Allocates counts (zero), maps (their fill values), groups (0) and sums of spectra (0). nx, ny and group_count must be set. */
 int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e);
 /* As result_slide_alloc(), but of maps and spectra only those among `parts`. */
 int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
@@ -269,25 +255,22 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
 /* Mean and population standard deviation of a histogram, bin centres, dB; NaN if it is empty. */
 void result_moments(const struct result_params *p, const uint64_t *histogram, double *mean,
                     double *std);
-/* Levels of the octaves over all windows that count, dB; NaN where there is none, and beyond
- * result_octaves(). features_slope() takes it. */
+/* Levels of the octaves over all windows that count, dB; NaN where there is none.
+ * features_slope() takes it. */
 void result_profile(const struct result_params *p, const struct result_counts *c,
                     double profile[FEATURES_OCTAVES]);
 /* "focus_p05" and so on: the name of the attribute, put into name[size]. */
 const char *result_quantile_name(char *name, size_t size, int map, int quantile);
 /* Quantiles of a map of INT16, in its unit, over the windows that count and of which at least half
- * is tissue. Without a tissue map, and in version 2, over all that count. */
+ * is tissue. Without a tissue map, over all that count. */
 int result_find_quantiles(const struct result_slide *s, int map,
                           double quantiles[FEATURES_QUANTILES], struct err *e);
-/* Does a result with these parameters have quantiles of this map, and glass_p03? */
-bool result_has_quantiles(const struct result_params *p, int map);
-bool result_has_glass(const struct result_params *p);
+/* Does a result have quantiles of this map? */
+bool result_has_quantiles(int map);
 /* The 3rd percentile of level_db over the windows that count and have no tissue: the noise of
  * scanner and encoder. */
 int result_find_glass(const struct result_slide *s, double *glass, struct err *e);
-/* Does a result with these parameters have these numbers? They follow from the maps of gray, tissue
- * and flags and from both spectra. */
-bool result_has_spectrum_numbers(const struct result_params *p);
+/* They follow from the maps of gray, tissue and flags and from both spectra. */
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
                                  struct spectrum_numbers *n, struct err *e);
 /* Sums of a spectrum: window * (window / 2 + 1). */
@@ -302,12 +285,9 @@ int64_t result_windows_along(int64_t size, const struct result_params *p);
 uint64_t result_samples(const struct result_params *p, const struct result_counts *c);
 /* -1 unless the bins, underflow and overflow add up to result_samples(). */
 int result_check_sum(const struct result_params *p, const struct result_counts *c, struct err *e);
-/* The attribute data_crc32: over the histogram, the maps and the groups; from version 2 on also
- * over the sums of octaves and spectra. */
+/* The attribute data_crc32: over the histogram, the maps, the groups, and the sums of octaves and
+ * spectra. */
 uint32_t result_data_crc(const struct result_params *p, const struct result_slide *s);
-
-/* Does a result with these parameters have this map? */
-bool result_params_have_map(const struct result_params *p, int map);
 
 /* Parts of a slide, which can be loaded alone: maps, and these. */
 enum result_part {

@@ -51,8 +51,6 @@ int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
     struct result_origin copy = *from;
     struct result_real reals[RESULT_REALS];
     struct result_count counts[RESULT_COUNTS];
-    if (from->tiles < 0)
-        return 0;
     result_list_reals(&copy, reals);
     result_list_counts(&copy, counts);
     for (int k = 0; k < RESULT_REALS; k++)
@@ -97,7 +95,7 @@ static int put_quantiles(hid_t o, const struct result_slide *s, int map, struct 
 static int put_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
                        struct err *e)
 {
-    const hsize_t dims[1] = {(hsize_t)result_octaves(p)};
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     if (h5_write_array(o, "profile", H5T_IEEE_F64LE, 1, dims, false, profile, e) ||
@@ -108,11 +106,6 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
     if (ds >= 0)
         H5Dclose(ds);
     return r;
-}
-
-bool result_packed(const struct result_params *p)
-{
-    return result_version_of(p) > 2;
 }
 
 static void spectrum_shape(const struct result_params *p, hsize_t dims[2])
@@ -126,7 +119,7 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
 {
     hsize_t dims[2];
     spectrum_shape(p, dims);
-    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, result_packed(p), s->sums, e))
+    if (h5_write_array(o, name, H5T_STD_U64LE, 2, dims, true, s->sums, e))
         return -1;
     hid_t ds = h5_open_array(o, name, H5T_NATIVE_UINT64, 2, dims, e);
     const int r = ds < 0 || h5_put_int(ds, "windows", s->windows, e) ||
@@ -138,28 +131,25 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
     return r;
 }
 
-static int put_thumbnail(hid_t o, const struct result_params *p, const struct result_picture *t,
-                         struct err *e)
+static int put_thumbnail(hid_t o, const struct result_picture *t, struct err *e)
 {
     const hsize_t dims[3] = {(hsize_t)t->height, (hsize_t)t->width, 3};
-    return t->width == 0
-               ? 0
-               : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, result_packed(p), t->rgb, e);
+    return t->width == 0 ? 0
+                         : h5_write_array(o, "thumbnail", H5T_STD_U8LE, 3, dims, true, t->rgb, e);
 }
 
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(p, m) && put_quantiles(o, s, m, e))
+        if (result_has_quantiles(m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e) || (result_has_glass(p) && put_glass(o, s, e)) ||
-        (result_has_spectrum_numbers(p) && put_spectrum_numbers(o, p, s, e)))
+    if (put_profile(o, p, s, e) || put_glass(o, s, e) || put_spectrum_numbers(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
             return -1;
-    return put_thumbnail(o, p, &s->thumbnail, e);
+    return put_thumbnail(o, &s->thumbnail, e);
 }
 
 /* --- reading --- */
@@ -204,14 +194,11 @@ static int get_jpeg(hid_t o, struct result_origin *to, struct err *e)
                : 0;
 }
 
-int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct err *e)
+int result_get_origin(hid_t o, struct result_slide *s, struct err *e)
 {
     struct result_origin *to = &s->origin;
     struct result_real reals[RESULT_REALS];
     struct result_count counts[RESULT_COUNTS];
-    const int known = version > 1 ? 1 : h5_has(o, "tiles", e);
-    if (known <= 0)
-        return known;
     result_list_reals(to, reals);
     result_list_counts(to, counts);
     for (int k = 0; k < RESULT_REALS; k++) {
@@ -234,12 +221,12 @@ int result_get_origin(hid_t o, int64_t version, struct result_slide *s, struct e
 }
 
 /* Is there no number although windows count, because none of them is tissue? */
-static bool is_of_glass(const struct result_params *p, const double f[FEATURES_QUANTILES])
+static bool is_of_glass(const double f[FEATURES_QUANTILES])
 {
     for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (!isnan(f[q]))
             return false;
-    return result_has_glass(p);
+    return true;
 }
 
 /* A slide with windows has these numbers, and they rise. Verifying compares them with the map. */
@@ -248,7 +235,7 @@ static int check_quantile_range(const struct result_params *p, int map,
 {
     const double most = p->high_db - p->low_db + 0.01, *f = s->quantiles[map];
     char name[32];
-    const bool none = !s->counts.windows || is_of_glass(p, f);
+    const bool none = !s->counts.windows || is_of_glass(f);
     for (int q = 0; q < FEATURES_QUANTILES; q++)
         if (none ? !isnan(f[q]) : !(fabs(f[q]) <= most && (q == 0 || f[q] >= f[q - 1])))
             return err_set(e, "its %s is out of range",
@@ -292,7 +279,7 @@ int result_check_numbers(const struct result_params *p, const struct result_slid
     const uint64_t most = result_samples(p, &s->counts) * (uint64_t)(p->bins - 1);
     const double glass = s->glass_p03;
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(p, m) && check_quantile_range(p, m, s, e))
+        if (result_has_quantiles(m) && check_quantile_range(p, m, s, e))
             return -1;
     if (!isnan(glass) && !(glass >= p->low_db - 0.01 && glass <= p->high_db + 0.01))
         return err_set(e, "its glass_p03 is out of range");
@@ -303,16 +290,15 @@ int result_check_numbers(const struct result_params *p, const struct result_slid
         if (!isnan(value) && !(value >= x->low && value <= x->high))
             return err_set(e, "its %s is out of range", x->name);
     }
-    for (int k = 0; k < result_octaves(p); k++)
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
         if (s->counts.octaves[k] > most)
             return err_set(e, "profile_sums is out of range");
     return 0;
 }
 
-static int get_octaves(hid_t o, const struct result_params *p, struct result_counts *c,
-                       struct err *e)
+static int get_octaves(hid_t o, struct result_counts *c, struct err *e)
 {
-    const hsize_t dims[1] = {(hsize_t)result_octaves(p)};
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
     return h5_read_array(o, "profile_sums", H5T_NATIVE_UINT64, 1, dims, c->octaves, e);
 }
 
@@ -361,11 +347,11 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(p, m) && get_quantiles(o, m, s, e))
+        if (result_has_quantiles(m) && get_quantiles(o, m, s, e))
             return -1;
-    if ((result_has_glass(p) && h5_get_real(o, "glass_p03", &s->glass_p03, e)) ||
-        (result_has_spectrum_numbers(p) && get_spectrum_numbers(o, &s->of_spectra, e)) ||
-        get_octaves(o, p, &s->counts, e) || result_check_numbers(p, s, e))
+    if (h5_get_real(o, "glass_p03", &s->glass_p03, e) ||
+        get_spectrum_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
+        result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (get_spectrum(o, spectrum_names[k], p, s->counts.windows, &s->spectra[k], e))
@@ -383,13 +369,12 @@ static bool same_real(double a, double b)
 static int check_profile(hid_t o, const struct result_params *p, const struct result_slide *s,
                          struct err *e)
 {
-    const int octaves = result_octaves(p);
-    const hsize_t dims[1] = {(hsize_t)octaves};
+    const hsize_t dims[1] = {FEATURES_OCTAVES};
     double want[FEATURES_OCTAVES], have[FEATURES_OCTAVES], slope = 0;
     result_profile(p, &s->counts, want);
     if (h5_read_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, have, e))
         return -1;
-    for (int k = 0; k < octaves; k++)
+    for (int k = 0; k < FEATURES_OCTAVES; k++)
         if (!same_real(want[k], have[k]))
             return err_set(e, "profile does not match profile_sums");
     hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
@@ -446,7 +431,7 @@ static bool follows_counting(enum result_formula f)
 
 /* Does the window have a value in every map of levels and of gray exactly if it counts, and in that
  * of tissue exactly if its group is here and the slide has a tissue map? */
-static bool agrees_with_maps(const struct result_params *p, const struct result_slide *s, int64_t k)
+static bool agrees_with_maps(const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
     const bool counts = flags & RESULT_FLAG_COUNTED;
@@ -454,21 +439,21 @@ static bool agrees_with_maps(const struct result_params *p, const struct result_
     for (int m = 0; m < RESULT_MAPS; m++) {
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
-        if (result_params_have_map(p, m) && ((formula == RESULT_OF_TISSUE && has != tissue) ||
-                                             (follows_counting(formula) && has != counts)))
+        if ((formula == RESULT_OF_TISSUE && has != tissue) ||
+            (follows_counting(formula) && has != counts))
             return false;
     }
     return true;
 }
 
 /* Each window counts or has a reason, and only windows that count have values. */
-static int check_flags(const struct result_params *p, const struct result_slide *s, struct err *e)
+static int check_flags(const struct result_slide *s, struct err *e)
 {
     const uint8_t *flags = s->maps[RESULT_FLAGS].values;
     int64_t counted = 0;
     for (int64_t k = 0; k < s->nx * s->ny; k++) {
         counted += (flags[k] & RESULT_FLAG_COUNTED) != 0;
-        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(p, s, k))
+        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(s, k))
             return err_set(e, "window_flags contradicts the other maps");
     }
     return counted == s->counts.windows
@@ -481,34 +466,19 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
                           struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(p, m) && check_quantiles(s, m, e))
+        if (result_has_quantiles(m) && check_quantiles(s, m, e))
             return -1;
-    if ((result_has_glass(p) && check_glass(s, e)) ||
-        (result_has_spectrum_numbers(p) && check_spectrum_numbers(p, s, e)))
-        return -1;
-    return check_profile(o, p, s, e) || check_flags(p, s, e) ? -1 : 0;
+    return check_glass(s, e) || check_spectrum_numbers(p, s, e) || check_profile(o, p, s, e) ||
+                   check_flags(s, e)
+               ? -1
+               : 0;
 }
 
 /* --- adding up --- */
 
-/* Older results do not have it. */
-static void take_jpeg(struct result_origin *to, const struct result_origin *from)
+static int check_origin(const struct result_origin *a, const struct result_origin *b, struct err *e)
 {
-    if (to->jpeg_quality > 0)
-        return;
-    to->jpeg_quality = from->jpeg_quality;
-    to->jpeg_twice = from->jpeg_twice;
-    memcpy(to->jpeg_subsampling, from->jpeg_subsampling, sizeof to->jpeg_subsampling);
-}
-
-static int add_origin(struct result_origin *sum, const struct result_origin *from, struct err *e)
-{
-    struct result_origin copy = *from, *o = &copy;
-    if (sum->tiles < 0)
-        *sum = *o;
-    take_jpeg(sum, o);
-    take_jpeg(o, sum);
-    return o->tiles < 0 || !memcmp(sum, o, sizeof *o)
+    return !memcmp(a, b, sizeof *a)
                ? 0
                : err_set(e, "they are of different stores of one slide; run one store only");
 }
@@ -516,7 +486,7 @@ static int add_origin(struct result_origin *sum, const struct result_origin *fro
 int result_add_features(const struct result_params *p, struct result_slide *sum,
                         const struct result_slide *s, struct err *e)
 {
-    if (add_origin(&sum->origin, &s->origin, e))
+    if (check_origin(&sum->origin, &s->origin, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         struct result_spectrum *a = &sum->spectra[k];

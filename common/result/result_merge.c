@@ -97,7 +97,7 @@ static int add_part(struct merge *m, const struct part *p, const char *name, str
 
 static int list_slides(struct merge *m, int f, const struct result *r, struct err *e)
 {
-    struct part p = {.file = f, .copied = m->options.table && table_is_current(r)};
+    struct part p = {.file = f, .copied = m->options.table && result_table_of(r)};
     for (; p.index < result_slides(r); p.index++)
         if (add_part(m, &p, result_slide_name(r, p.index), e))
             return -1;
@@ -137,23 +137,11 @@ static int list_old(struct merge *m, int f, const struct stat *st, struct err *e
     return list_rows(m, f, rows, n, e);
 }
 
-/* Results of one version have the same maps. */
-static int check_version(const struct merge *m, const struct result *r, struct err *e)
-{
-    const int first = result_version_of(&m->params);
-    return result_version(r) == first
-               ? 0
-               : err_set(e,
-                         "format_version is %d and %" PRId64
-                         "; compute the older one again with this version of h5spec run",
-                         first, result_version(r));
-}
-
 static int take_params(struct merge *m, int f, const struct result *r, struct err *e)
 {
     if (f == 0)
         m->params = *result_params(r);
-    return result_same_params(&m->params, result_params(r), e) || check_version(m, r, e)
+    return result_same_params(&m->params, result_params(r), e)
                ? err_add(e, "%s and %s have different parameters", m->paths[0], m->paths[f])
                : 0;
 }
@@ -202,9 +190,9 @@ static int list_all(struct merge *m, int n, struct err *e)
 /* Has the file of a part what was listed? Buffers are sized by what was. */
 static bool is_as_listed(const struct merge *m, const struct result *r, const struct part *p)
 {
-    return !result_same_params(&m->params, result_params(r), NULL) && !check_version(m, r, NULL) &&
+    return !result_same_params(&m->params, result_params(r), NULL) &&
            p->index < result_slides(r) && !strcmp(result_slide_name(r, p->index), p->name) &&
-           (!p->copied || table_is_current(r));
+           (!p->copied || result_table_of(r));
 }
 
 /* The open file of a part. */
@@ -229,9 +217,7 @@ static int load_part(struct merge *m, const struct part *p, struct result_slide 
     struct result *r = file_of(m, p, e);
     if (!r)
         return -1;
-    unsigned parts = m->options.table ? result_parts_of_numbers(&m->params) : RESULT_ALL_PARTS;
-    if (m->options.table)
-        parts &= result_parts_here(r);
+    const unsigned parts = m->options.table ? result_parts_of_numbers() : RESULT_ALL_PARTS;
     return result_load_parts(r, p->index, parts, s, e);
 }
 
@@ -288,8 +274,7 @@ static int sum_part(struct merge *m, struct result_slide *sum, const struct resu
         return -1;
     result_add_counts(&sum->counts, &s->counts, m->params.bins);
     sum->seconds = result_seconds(sum->seconds, s->seconds);
-    const bool known = sum->tiles_on_host >= 0 && s->tiles_on_host >= 0;
-    sum->tiles_on_host = known ? sum->tiles_on_host + s->tiles_on_host : -1;
+    sum->tiles_on_host += s->tiles_on_host;
     for (int k = 0; k < RESULT_STAGES; k++)
         sum->stages[k] = result_seconds(sum->stages[k], s->stages[k]);
     for (int k = 0; k < RESULT_MAPS; k++)
@@ -358,22 +343,13 @@ static int is_wanted(struct merge *m, const struct part *p, const struct result_
     return same < 0 ? -1 : !same;
 }
 
-/* A row of the slide, which lies in one file. Rows of older tables have no numbers. */
+/* A row of the slide, which lies in one result. */
 static int put_row(struct merge *m, const struct part *p, const struct result_slide *s,
                    struct err *e)
 {
-    char path[PATH_MAX];
-    struct result *r = file_of(m, p, e);
-    struct result_stamp stamp = m->stamps[p->file];
     struct result_numbers n;
-    const bool here = r && !result_table_of(r);
-    if (!r || result_slide_path(r, p->index, path, sizeof path, e))
-        return -1;
-    if (here)
-        result_find_numbers(&m->params, s, &n);
-    else
-        stamp = (struct result_stamp){-1, -1, -1};
-    return result_put_row(m->out, s, here ? &n : NULL, path, &stamp, e);
+    result_find_numbers(&m->params, s, &n);
+    return result_put_row(m->out, s, &n, m->paths[p->file], &m->stamps[p->file], e);
 }
 
 /* Writes the sum of a slide's parts, of which p is the first. */

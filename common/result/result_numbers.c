@@ -167,15 +167,10 @@ static void find_octaves(const struct result_params *p, const struct result_slid
 
 /* --- all --- */
 
-unsigned result_parts_of_numbers(const struct result_params *p)
+unsigned result_parts_of_numbers(void)
 {
-    unsigned parts = 0;
-    if (result_is_spectral(p))
-        parts |= RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM;
-    for (int map = 0; map < RESULT_MAPS; map++)
-        if ((map == RESULT_FOCUS || map == RESULT_TISSUE) && result_params_have_map(p, map))
-            parts |= RESULT_WITH_MAP(map);
-    return parts;
+    return RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_MAP(RESULT_FOCUS) |
+           RESULT_WITH_MAP(RESULT_TISSUE);
 }
 
 void result_find_numbers(const struct result_params *p, const struct result_slide *s,

@@ -45,7 +45,7 @@ struct result_numbers {
 };
 
 /* The parts of a slide that the numbers follow from. */
-unsigned result_parts_of_numbers(const struct result_params *p);
+unsigned result_parts_of_numbers(void);
 void result_find_numbers(const struct result_params *p, const struct result_slide *s,
                          struct result_numbers *n);
 /* Is window k one whose sharpness counts: at least half tissue, if that is known? */

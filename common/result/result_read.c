@@ -41,21 +41,6 @@ int result_check_target(const char *path, struct err *e)
                    path);
 }
 
-/* Version 1 has basic features and does not say so. */
-static int get_features(hid_t file, int64_t version, struct result_params *p, struct err *e)
-{
-    snprintf(p->features, sizeof p->features, "basic");
-    p->spectral = version == 1 ? RESULT_VERSION : (int)version;
-    if (version == 1)
-        return 0;
-    if (h5_get_text(file, "features", p->features, sizeof p->features, e))
-        return -1;
-    return result_version_of(p) == version
-               ? 0
-               : err_set(e, "features %s in a result of format_version %lld", p->features,
-                         (long long)version);
-}
-
 /* From 0 to `most`; *out keeps its value if there is none. */
 static int get_optional_int(hid_t o, const char *name, int64_t most, int64_t *out, struct err *e)
 {
@@ -78,9 +63,9 @@ static int get_regions(hid_t file, struct result_params *p, struct err *e)
                : 0;
 }
 
-static int get_params(hid_t file, int64_t version, struct result_params *p, struct err *e)
+static int get_params(hid_t file, struct result_params *p, struct err *e)
 {
-    int64_t tissue_only, skip_damaged = 0;
+    int64_t tissue_only, skip_damaged;
     hid_t ds = -1;
     if (h5_get_int(file, "window", 0, INT32_MAX, &p->window, e) ||
         h5_get_int(file, "stride", 0, INT32_MAX, &p->stride, e) ||
@@ -90,9 +75,8 @@ static int get_params(hid_t file, int64_t version, struct result_params *p, stru
         h5_get_real(file, "offset", &p->offset, e) ||
         h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
         h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
-        get_optional_int(file, "skip_damaged", 1, &skip_damaged, e) ||
-        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_features(file, version, p, e) ||
-        get_regions(file, p, e))
+        h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e) ||
+        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_regions(file, p, e))
         return -1;
     p->tissue_only = tissue_only;
     p->skip_damaged = skip_damaged;
@@ -107,27 +91,24 @@ static int get_params(hid_t file, int64_t version, struct result_params *p, stru
     return r ? r : result_check_params(p, e);
 }
 
-/* Files of version 0.1 lack these counts. */
 static int get_touching(hid_t o, struct result_counts *c, struct err *e)
 {
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++) {
         const char *name = result_touching_name(k);
         const int64_t most = k == RESULT_SKIPPED ? INT64_MAX >> 20 : c->windows;
-        c->touching[k] = -1;
-        if (get_optional_int(o, name, most, &c->touching[k], e))
+        if (h5_get_int(o, name, 0, most, &c->touching[k], e))
             return -1;
     }
     return 0;
 }
 
-/* Results of version 0.1 lack `samples`. */
 static int check_moments(hid_t o, const struct result_params *p, const struct result_counts *c,
                          struct err *e)
 {
     double mean, std;
-    int64_t samples = (int64_t)result_samples(p, c);
+    int64_t samples;
     if (h5_get_real(o, "mean_db", &mean, e) || h5_get_real(o, "std_db", &std, e) ||
-        get_optional_int(o, "samples", INT64_MAX, &samples, e))
+        h5_get_int(o, "samples", 0, INT64_MAX, &samples, e))
         return -1;
     return result_check_moments(p, c, mean, std, samples, e);
 }
@@ -150,7 +131,6 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
 
 struct result {
     char *path;
-    int64_t version;
     char creator[64];
     struct result_params params;
     struct result_counts totals;
@@ -198,12 +178,19 @@ static int list_slides(struct result *r, int64_t slides, struct err *e)
                : 0;
 }
 
-static const struct h5_format format = {RESULT_FORMAT, RESULT_TABLE, "", 0};
+/* 1: it is a table. What another program has added beside the slides is none. */
+static int is_table(hid_t file, struct err *e)
+{
+    const int slides = h5_has_link(file, "slides", e);
+    return slides ? slides < 0 ? -1 : 0 : h5_has_link(file, "table", e);
+}
+
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "", 0};
 
 struct result *result_open(const char *path, struct err *e)
 {
     int64_t slide_count;
-    bool table;
+    int table;
     struct result *r = calloc(1, sizeof *r);
     if (!r || !(r->path = strdup(path))) {
         free(r);
@@ -211,15 +198,13 @@ struct result *result_open(const char *path, struct err *e)
         return NULL;
     }
     r->slides = -1;
-    r->file = h5_open(path, &format, &r->version, e);
+    r->file = h5_open(path, &format, e);
     if (r->file < 0)
         goto fail;
     if (h5_get_text(r->file, "creator", r->creator, sizeof r->creator, NULL))
         r->creator[0] = 0;
-    table = r->version == RESULT_TABLE;
-    if (table && h5_get_int(r->file, "slides_version", 1, RESULT_VERSION, &r->version, e))
-        goto unsound;
-    if (get_params(r->file, r->version, &r->params, e))
+    table = is_table(r->file, e);
+    if (table < 0 || get_params(r->file, &r->params, e))
         goto unsound;
     r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
     if (!r->totals.histogram) {
@@ -259,11 +244,6 @@ void result_close(struct result *r)
 const struct result_params *result_params(const struct result *r)
 {
     return &r->params;
-}
-
-int64_t result_version(const struct result *r)
-{
-    return r->version;
 }
 
 const char *result_creator(const struct result *r)
@@ -349,8 +329,7 @@ static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
         get_stages(o, s, e))
         return -1;
     s->source_gray = gray;
-    s->tiles_on_host = -1;
-    return get_optional_int(o, "tiles_on_host", MOST_TILES, &s->tiles_on_host, e);
+    return h5_get_int(o, "tiles_on_host", 0, MOST_TILES, &s->tiles_on_host, e);
 }
 
 static hid_t native_type(enum result_type type)
@@ -360,13 +339,12 @@ static hid_t native_type(enum result_type type)
                                   : H5T_NATIVE_UINT8;
 }
 
-/* A file of an older version lacks newer maps: those keep their fill values. */
 static int get_maps(hid_t o, const struct result *r, struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         struct result_map *map = &s->maps[m];
-        if (!result_has_map(r, m) || !map->values)
+        if (!map->values)
             continue;
         if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
                           e) ||
@@ -392,9 +370,7 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
         get_maps(o, r, s, e))
         return -1;
     result_no_features(s);
-    if (result_get_origin(o, r->version, s, e))
-        return -1;
-    return result_is_spectral(p) ? result_get_features(o, p, parts, s, e) : 0;
+    return result_get_origin(o, s, e) || result_get_features(o, p, parts, s, e) ? -1 : 0;
 }
 
 /* For a slide with all its parts. */
@@ -473,7 +449,7 @@ static struct result *open_other(struct result *r, int64_t k, struct result *ope
         err_set(e, "%s: does not have this slide; merge again", path);
         goto fail;
     }
-    if (open->version == r->version && !result_same_params(&r->params, &open->params, NULL))
+    if (!result_same_params(&r->params, &open->params, NULL))
         return open;
     err_set(e, "%s: has other parameters than the table; merge again", path);
 fail:
@@ -550,17 +526,12 @@ int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, s
         return -1;
     }
     *n = row.numbers;
-    return n->glass >= 0;
+    return 1;
 }
 
 struct result_table *result_table_of(const struct result *r)
 {
     return r->table;
-}
-
-bool result_has_map(const struct result *r, int map)
-{
-    return result_params_have_map(&r->params, map);
 }
 
 /* --- everything --- */
@@ -617,6 +588,27 @@ static int check_row(struct result *r, int64_t k, const struct result_slide *s, 
                 : err_set(e, "the row of the table is not that of its result");
 }
 
+/* Only contiguous values are read row by row. */
+static int check_layout(hid_t dataset, int map, struct err *e)
+{
+    return h5_is_contiguous(dataset)
+               ? 0
+               : err_set(e, "%s: another program has rewritten it; make the file again",
+                         result_map_kind(map)->name);
+}
+
+static int check_maps(hid_t o, struct err *e)
+{
+    int bad = 0;
+    for (int m = 0; m < RESULT_MAPS && !bad; m++) {
+        hid_t ds = h5_open_dataset(o, result_map_kind(m)->name, e);
+        bad = ds < 0 || check_layout(ds, m, e);
+        if (ds >= 0)
+            H5Dclose(ds);
+    }
+    return bad;
+}
+
 static int add_slide(struct result *r, int64_t k, struct result_counts *sum, struct err *e)
 {
     struct result_slide s;
@@ -627,7 +619,7 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
     int bad = check_row(r, k, &s, e) ||
               (o = r->table ? open_slide(r->other, result_find_slide(r->other, s.name), e)
                             : open_slide(r, k, e)) < 0 ||
-              (result_is_spectral(&r->params) && result_check_features(o, &r->params, &s, e));
+              check_maps(o, e) || result_check_features(o, &r->params, &s, e);
     if (bad)
         err_add(e, "%s: slide %s", r->path, r->names[k]);
     if (o >= 0)
@@ -673,7 +665,6 @@ struct result_rows {
     const struct result_map_kind *kind;
     hid_t dataset;
     int64_t nx, ny;
-    char *all;         /* the whole map if it lies in chunks, as older versions stored it; owned */
     struct result *of; /* of a slide of a table: the result that has the map; owned */
 };
 
@@ -684,11 +675,6 @@ size_t result_rows_bytes(const struct result_rows *m)
 
 int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *values, struct err *e)
 {
-    if (m->all) {
-        const size_t row = result_rows_bytes(m);
-        memcpy(values, m->all + (size_t)first * row, (size_t)n * row);
-        return 0;
-    }
     const hsize_t start[2] = {(hsize_t)first, 0}, count[2] = {(hsize_t)n, (hsize_t)m->nx};
     hid_t file = H5Dget_space(m->dataset), memory = H5Screate_simple(2, count, NULL);
     int bad = 0;
@@ -701,17 +687,6 @@ int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *valu
     if (file >= 0)
         H5Sclose(file);
     return bad;
-}
-
-/* Only contiguous values are read row by row. */
-static int read_chunks(struct result_rows *m, const hsize_t *dims, struct err *e)
-{
-    if (h5_is_contiguous(m->dataset))
-        return 0;
-    if (!(m->all = malloc((size_t)m->ny * result_rows_bytes(m))))
-        return err_set(e, "out of memory");
-    return h5_read_values(m->dataset, m->kind->name, native_type(m->kind->type), 2, dims, m->all,
-                          e);
 }
 
 /* Reads n rows into `values`. What is wrong with their values is put into *why. */
@@ -734,9 +709,8 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     uint32_t crc = 0;
     int bad = 0;
     struct err why = {""};
-    const int has = h5_has(m->dataset, "crc32", e);
-    if (has < 0 || (has && h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e)))
-        return -1;
+    if (h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e))
+        return err_add(e, "%s", m->kind->name);
     step = step < m->ny ? step : m->ny;
     void *values = malloc((size_t)step * result_rows_bytes(m));
     if (!values)
@@ -744,7 +718,7 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     for (int64_t j = 0; j < m->ny && !bad; j += step)
         bad = check_rows(m, p, j, step < m->ny - j ? step : m->ny - j, values, &crc, &why, e);
     free(values);
-    if (!bad && has && crc != want)
+    if (!bad && crc != want)
         bad = err_set(e, "%s is damaged (CRC mismatch); make the file again", m->kind->name);
     if (!bad && *why.msg)
         bad = err_set(e, "%s", why.msg);
@@ -780,7 +754,7 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
         err_set(e, "out of memory");
         return NULL;
     }
-    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL, NULL};
+    *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL};
     int64_t i = k;
     if (r->table)
         m->of = open_rows_of(r, k, s, &i, e);
@@ -791,7 +765,7 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
         H5Gclose(o);
     const bool empty = s->nx < 1 || s->ny < 1;
     if (m->dataset >= 0 &&
-        (empty || (!read_chunks(m, dims, e) && !check_map(m, result_params(r), e))))
+        (empty || (!check_layout(m->dataset, map, e) && !check_map(m, result_params(r), e))))
         return m;
     err_add(e, "slide %s", result_slide_name(r, k));
     result_close_rows(m);
@@ -804,7 +778,6 @@ void result_close_rows(struct result_rows *m)
         return;
     if (m->dataset >= 0)
         H5Dclose(m->dataset);
-    free(m->all);
     result_close(m->of);
     free(m);
 }

@@ -14,7 +14,6 @@ bool result_is(const char *path);
 
 struct result *result_open(const char *path, struct err *e);
 const struct result_params *result_params(const struct result *r);
-int64_t result_version(const struct result *r);     /* format_version of the slides */
 const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
 /* Counts over the whole file. */
 const struct result_counts *result_totals(const struct result *r);
@@ -29,8 +28,6 @@ int result_check_replaced(const char *path, bool (*has)(const void *ctx, const c
 int64_t result_find_slide(const struct result *r, const char *name);
 /* The file that has the maps of slide k. */
 int result_slide_path(struct result *r, int64_t k, char *path, size_t size, struct err *e);
-/* Does the file's version have this map? If not, loaded slides have its fill values. */
-bool result_has_map(const struct result *r, int map);
 /* Loads and checks slide k; free with result_slide_free(). */
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e);
 /* Loads attributes, counts with the histogram, groups, and of the rest what `parts` names: it is
@@ -38,8 +35,8 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
  * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e);
-/* The numbers of slide k, if the file itself has them. 1: *n has them; 0: they follow from
- * result_parts_of_numbers(); -1: failed. */
+/* The numbers of slide k, if the file itself has them, because it is a table. 1: *n has them; 0:
+ * they follow from result_parts_of_numbers(); -1: failed. */
 int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e);
 /* What the file itself has: all parts, or none of a table. */
 unsigned result_parts_here(const struct result *r);

@@ -27,7 +27,6 @@ struct column {
     void *field;      /* in the table's row */
     size_t n;         /* numbers per slide; TEXT: bytes of the field, with a NUL */
     double low, high; /* of numbers */
-    bool optional;    /* tables of earlier versions lack it: -1 or NaN then */
     size_t bytes;     /* of a slide in `values` */
     char *values;     /* [room][bytes]; owned */
 };
@@ -38,8 +37,8 @@ struct result_table {
     struct column columns[MOST_COLUMNS];
     int n_columns, path_column, stamp_columns; /* the numbers of some */
     int64_t slides, room;
-    hid_t group;                               /* or -1 */
-    struct table_rows *histograms, *sharpness; /* sharpness: NULL in tables of earlier versions */
+    hid_t group; /* or -1 */
+    struct table_rows *histograms, *sharpness;
 };
 
 /* --- the columns --- */
@@ -54,13 +53,6 @@ static void add(struct result_table *t, const char *name, enum kind kind, void *
     snprintf(c->name, sizeof c->name, "%s", name);
     if (kind == TEXT)
         c->bytes = WIDEN;
-}
-
-static void add_optional(struct result_table *t, const char *name, enum kind kind, void *field,
-                         size_t n, double low, double high)
-{
-    add(t, name, kind, field, n, low, high);
-    t->columns[t->n_columns - 1].optional = true;
 }
 
 static void list_texts(struct result_table *t)
@@ -108,7 +100,7 @@ static void list_source(struct result_table *t)
     for (int k = 0; k < RESULT_REALS; k++)
         add(t, reals[k].name, REALS, reals[k].value, 1, reals[k].low, reals[k].high);
     for (int k = 0; k < RESULT_COUNTS; k++)
-        add(t, counts[k].name, INTS, counts[k].value, 1, -1, (double)RESULT_MOST_TILES);
+        add(t, counts[k].name, INTS, counts[k].value, 1, 0, (double)RESULT_MOST_TILES);
     if (t->params.roi)
         add(t, "roi_crc32", INTS, &s->roi_crc32, 1, 0, UINT32_MAX);
 }
@@ -120,7 +112,7 @@ static void list_counts(struct result_table *t)
     add(t, "underflow", INTS, &c->underflow, 1, 0, most_int);
     add(t, "overflow", INTS, &c->overflow, 1, 0, most_int);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        add(t, result_touching_name(k), INTS, &c->touching[k], 1, -1, most_windows);
+        add(t, result_touching_name(k), INTS, &c->touching[k], 1, 0, most_windows);
     if (t->params.roi)
         add(t, "windows_outside", INTS, &c->outside, 1, 0, most_windows);
     add(t, "mean_db", REALS, &t->row.mean, 1, -INFINITY, INFINITY);
@@ -133,7 +125,7 @@ static void list_machine(struct result_table *t)
 {
     struct result_slide *s = &t->row.slide;
     char name[32];
-    add(t, "tiles_on_host", INTS, &s->tiles_on_host, 1, -1, INT32_MAX);
+    add(t, "tiles_on_host", INTS, &s->tiles_on_host, 1, 0, INT32_MAX);
     add(t, "seconds", KNOWN_REALS, &s->seconds, 1, 0, RESULT_MOST_SECONDS);
     for (int k = 0; k < RESULT_STAGES; k++)
         add(t, result_stage_attribute(name, sizeof name, k), KNOWN_REALS, &s->stages[k], 1, 0,
@@ -142,19 +134,17 @@ static void list_machine(struct result_table *t)
 
 static void list_features(struct result_table *t)
 {
-    const struct result_params *p = &t->params;
     struct result_slide *s = &t->row.slide;
     char name[40];
     for (int m = 0; m < RESULT_MAPS; m++)
-        for (int q = 0; result_has_quantiles(p, m) && q < FEATURES_QUANTILES; q++)
+        for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             add(t, result_quantile_name(name, sizeof name, m, q), REALS, &s->quantiles[m][q], 1,
                 -INFINITY, INFINITY);
-    if (result_has_glass(p))
-        add(t, "glass_p03", REALS, &s->glass_p03, 1, -INFINITY, INFINITY);
-    for (int k = 0; result_has_spectrum_numbers(p) && k < SPECTRUM_NUMBERS; k++)
-        add_optional(t, spectrum_number_list[k].name, REALS, spectrum_number_of(&s->of_spectra, k),
-                     1, spectrum_number_list[k].low, spectrum_number_list[k].high);
-    add(t, "profile_sums", INTS, s->counts.octaves, (size_t)result_octaves(p), 0, most_int);
+    add(t, "glass_p03", REALS, &s->glass_p03, 1, -INFINITY, INFINITY);
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        add(t, spectrum_number_list[k].name, REALS, spectrum_number_of(&s->of_spectra, k), 1,
+            spectrum_number_list[k].low, spectrum_number_list[k].high);
+    add(t, "profile_sums", INTS, s->counts.octaves, FEATURES_OCTAVES, 0, most_int);
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         snprintf(name, sizeof name, "%s_windows", result_spectrum_name(k));
         add(t, name, INTS, &s->spectra[k].windows, 1, 0, most_windows);
@@ -168,16 +158,15 @@ static void list_numbers(struct result_table *t)
 {
     struct result_numbers *n = &t->row.numbers;
     struct result_stamp *s = &t->row.stamp;
-    add_optional(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
-    add_optional(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
-    add_optional(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY,
-                 INFINITY);
-    add_optional(t, "windows_without_tissue", INTS, &n->glass, 1, -1, most_windows);
-    add_optional(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, -1, UINT32_MAX);
+    add(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
+    add(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
+    add(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
+    add(t, "windows_without_tissue", INTS, &n->glass, 1, 0, most_windows);
+    add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);
     t->stamp_columns = t->n_columns;
-    add_optional(t, "result_bytes", INTS, &s->bytes, 1, -1, most_int);
-    add_optional(t, "result_mtime_ns", INTS, &s->mtime_ns, 1, -most_int, most_int);
-    add_optional(t, "result_slides", INTS, &s->slides, 1, -1, INT32_MAX);
+    add(t, "result_bytes", INTS, &s->bytes, 1, 0, most_int);
+    add(t, "result_mtime_ns", INTS, &s->mtime_ns, 1, -most_int, most_int);
+    add(t, "result_slides", INTS, &s->slides, 1, 1, INT32_MAX);
 }
 
 static struct result_table *new_table(const struct result_params *p, struct err *e)
@@ -193,8 +182,7 @@ static struct result_table *new_table(const struct result_params *p, struct err 
     list_source(t);
     list_counts(t);
     list_machine(t);
-    if (result_is_spectral(p))
-        list_features(t);
+    list_features(t);
     list_numbers(t);
     return t;
 }
@@ -307,9 +295,6 @@ static int put_row(struct result_table *t, const char *result, struct err *e)
     return 0;
 }
 
-static const struct result_numbers no_numbers = {
-    .stain_density = NAN, .stain_hue = NAN, .octaves = {NAN, NAN, NAN, NAN}, .glass = -1};
-
 int result_table_add(struct result_table *t, const struct result_slide *s,
                      const struct result_numbers *n, const char *result,
                      const struct result_stamp *stamp, struct err *e)
@@ -318,7 +303,7 @@ int result_table_add(struct result_table *t, const struct result_slide *s,
     struct result_row *r = &t->row;
     r->slide = *s;
     r->stamp = *stamp;
-    r->numbers = n ? *n : no_numbers;
+    r->numbers = *n;
     result_moments(&t->params, s->counts.histogram, &r->mean, &r->std);
     r->histogram_crc32 = codec_crc32(s->counts.histogram, bytes);
     r->sharpness_crc32 = codec_crc32(r->numbers.sharp, sizeof r->numbers.sharp);
@@ -362,27 +347,10 @@ int result_table_finish(struct result_table *t, struct err *e)
 
 /* --- reading --- */
 
-/* For a column that is not there. */
-static int fill_column(const struct result_table *t, struct column *c, struct err *e)
-{
-    const double none = NAN;
-    const int64_t unknown = -1;
-    c->values = malloc((size_t)t->slides * c->bytes + 1);
-    if (!c->values)
-        return err_set(e, "out of memory");
-    for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
-        memcpy(c->values + 8 * k, c->kind == REALS ? (const void *)&none : (const void *)&unknown,
-               8);
-    return 0;
-}
-
 static int read_column(const struct result_table *t, struct column *c, struct err *e)
 {
     const bool real = c->kind == REALS || c->kind == KNOWN_REALS;
     const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
-    const int has = c->optional ? h5_has_link(t->group, c->name, e) : 1;
-    if (has <= 0)
-        return has ? -1 : fill_column(t, c, e);
     if (c->kind == TEXT) {
         c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
         c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
@@ -399,11 +367,9 @@ static int open_rows(struct result_table *t, struct err *e)
 {
     t->histograms =
         table_rows_open(t->group, histograms_name, H5T_NATIVE_UINT64, t->slides, t->params.bins, e);
-    const int has = t->histograms ? h5_has_link(t->group, sharpness_name, e) : -1;
-    if (has <= 0)
-        return has;
-    t->sharpness = table_rows_open(t->group, sharpness_name, H5T_NATIVE_UINT32, t->slides,
-                                   RESULT_SHARP_BINS, e);
+    if (t->histograms)
+        t->sharpness = table_rows_open(t->group, sharpness_name, H5T_NATIVE_UINT32, t->slides,
+                                       RESULT_SHARP_BINS, e);
     return t->sharpness ? 0 : -1;
 }
 
@@ -486,21 +452,19 @@ static int check_row(const struct result_table *t, struct err *e)
     const struct result_row *r = &t->row;
     const struct result_slide *s = &r->slide;
     const struct result_counts *c = &s->counts;
-    const struct result_origin *o = &s->origin;
     for (int k = RESULT_MISSING; k < RESULT_SKIPPED; k++)
         if (c->touching[k] > c->windows)
             return err_set(e, "its %s is out of range", result_touching_name(k));
     if (s->nx * s->ny < c->windows)
         return err_set(e, "its windows is out of range");
-    for (int k = 0; k < FEATURES_SAMPLES && result_is_spectral(p); k++)
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (s->spectra[k].windows > c->windows)
             return err_set(e, "the windows of its spectra are out of range");
-    if ((o->tiles < 0) != (o->tiles_missing < 0) || (o->tiles < 0) != (o->tiles_damaged < 0) ||
-        (o->tiles < 0) != (o->tiles_left_out < 0) || (o->tiles >= 0 && result_check_tiles(s, e)))
-        return err_set(e, "its counts of tiles are out of range");
+    if (result_check_tiles(s, e))
+        return -1;
     if (r->numbers.glass > s->nx * s->ny)
         return err_set(e, "its windows_without_tissue is out of range");
-    return result_is_spectral(p) ? result_check_numbers(p, s, e) : 0;
+    return result_check_numbers(p, s, e);
 }
 
 int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
@@ -531,8 +495,6 @@ int result_table_load_sharpness(struct result_table *t, int64_t k, struct result
                                 struct err *e)
 {
     int64_t sum = 0;
-    if (n->glass < 0 || !t->sharpness)
-        return 0;
     if (table_rows_get(t->sharpness, k, t->row.sharpness_crc32, n->sharp, e))
         return -1;
     for (int b = 0; b < RESULT_SHARP_BINS; b++)
@@ -549,9 +511,4 @@ void result_table_source(const struct result_table *t, int64_t k, char path[RESU
         path[0] = 0;
     for (int i = 0; i < 3; i++)
         memcpy(fields[i], t->columns[t->stamp_columns + i].values + (size_t)k * 8, 8);
-}
-
-bool result_table_can_copy(const struct result_table *t)
-{
-    return t->sharpness && table_rows_can_copy(t->histograms) && table_rows_can_copy(t->sharpness);
 }

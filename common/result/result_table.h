@@ -24,11 +24,11 @@
 enum { RESULT_MOST_ROWS = 1 << 21, RESULT_ROW_PATH = 1024 };
 
 struct result_row {
-    struct result_slide slide;     /* its pointers are not the row's, but for counts.histogram */
-    char result[RESULT_ROW_PATH];  /* that has the rest */
-    struct result_stamp stamp;     /* of that file; -1: not known */
-    double mean, std;              /* of the histogram */
-    struct result_numbers numbers; /* glass < 0: not known, as in tables of earlier versions */
+    struct result_slide slide;    /* its pointers are not the row's, but for counts.histogram */
+    char result[RESULT_ROW_PATH]; /* that has the rest */
+    struct result_stamp stamp;    /* of that file */
+    double mean, std;             /* of the histogram */
+    struct result_numbers numbers;
     int64_t histogram_crc32, sharpness_crc32; /* CRC-32 of the bytes of both */
 };
 
@@ -40,12 +40,11 @@ struct result_table;
 struct result_table *result_table_create(hid_t file, const struct result_params *p, int64_t most,
                                          struct err *e);
 /* The slide has a name, counts with the histogram, what it comes from, and data_crc32. Names must
- * ascend. The rest of the row is computed. NULL: no numbers. */
+ * ascend. The rest of the row is computed. */
 int result_table_add(struct result_table *t, const struct result_slide *s,
                      const struct result_numbers *n, const char *result,
                      const struct result_stamp *stamp, struct err *e);
-/* The same with row k of a table that result_table_can_copy(); its histogram is copied as it is
- * stored. *row gets the row, without the histogram. */
+/* The same with row k of another table; its histogram is copied as it is stored. *row gets the row, without the histogram. */
 int result_table_copy(struct result_table *t, struct result_table *from, int64_t k,
                       const char *result, const struct result_row **row, struct err *e);
 /* Writes the columns. */
@@ -63,14 +62,12 @@ char *result_table_name(const struct result_table *t, int64_t k);
  * out. */
 int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
                       struct result_row *row, struct err *e);
-/* numbers.sharp of the row that was loaded last, if its numbers are known. */
+/* numbers.sharp of the row that was loaded last. */
 int result_table_load_sharpness(struct result_table *t, int64_t k, struct result_numbers *n,
                                 struct err *e);
 /* Path and stamp of the result of row k, without any check. */
 void result_table_source(const struct result_table *t, int64_t k, char path[RESULT_ROW_PATH],
                          struct result_stamp *stamp);
-/* Can rows be copied as they are stored? */
-bool result_table_can_copy(const struct result_table *t);
 
 void result_table_close(struct result_table *t); /* written or read; NULL is fine */
 /* After a failed write, when HDF5 must not be asked to close anything of the file. NULL is fine. */

@@ -28,10 +28,10 @@ struct result_writer {
     int64_t slide_count, groups_missing, microseconds;
 };
 
-static struct result_writer *create(const char *path, const struct result_params *p, int version,
-                                    struct err *e)
+static struct result_writer *create(const char *path, const struct result_params *p, struct err *e)
 {
-    const struct h5_format format = {RESULT_FORMAT, version, "h5spec " WSI_VERSION, METADATA};
+    const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "h5spec " WSI_VERSION,
+                                     METADATA};
     struct result_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(e, "out of memory");
@@ -63,7 +63,7 @@ static struct result_writer *failed(struct result_writer *w)
 static struct result_writer *create_slides(const char *path, const struct result_params *p,
                                            struct err *e)
 {
-    struct result_writer *w = create(path, p, result_version_of(p), e);
+    struct result_writer *w = create(path, p, e);
     if (!w || (w->slides = h5_create_group(w->file.id, "slides", 0, e)) >= 0)
         return w;
     return failed(w);
@@ -80,11 +80,10 @@ struct result_writer *result_create(const char *path, const struct result_params
 struct result_writer *result_create_table(const char *path, const struct result_params *p,
                                           int64_t most, struct err *e)
 {
-    struct result_writer *w = create(path, p, RESULT_TABLE, e);
+    struct result_writer *w = create(path, p, e);
     if (!w)
         return NULL;
     if ((w->paths = table_paths_create(path, e)) &&
-        !h5_put_int(w->file.id, "slides_version", result_version_of(p), e) &&
         (w->table = result_table_create(w->file.id, p, most, e)))
         return w;
     return failed(w);
@@ -107,7 +106,6 @@ static int put_params(hid_t o, const struct result_params *p, struct err *e)
                    h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
                    h5_put_real(o, "min_tissue", p->min_tissue, e) ||
                    h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ||
-                   (result_is_spectral(p) && h5_put_text(o, "features", p->features, e)) ||
                    (p->roi && put_regions(o, p, e))
                ? -1
                : 0;
@@ -116,7 +114,7 @@ static int put_params(hid_t o, const struct result_params *p, struct err *e)
 static int put_touching(hid_t o, const struct result_counts *c, struct err *e)
 {
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        if (c->touching[k] >= 0 && h5_put_int(o, result_touching_name(k), c->touching[k], e))
+        if (h5_put_int(o, result_touching_name(k), c->touching[k], e))
             return -1;
     return 0;
 }
@@ -134,7 +132,7 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         (p->roi && h5_put_int(o, "windows_outside", c->outside, e)) ||
         h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
         h5_put_real(o, "std_db", std, e) ||
-        h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, result_packed(p), c->histogram, e))
+        h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, true, c->histogram, e))
         return -1;
     hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||
@@ -177,14 +175,11 @@ static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t 
 }
 
 /* Not compressed: that would take several times as long as everything else. */
-static int put_maps(hid_t o, const struct result_params *p, const struct result_slide *s,
-                    struct err *e)
+static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = s->maps[m].kind;
-        if (!result_params_have_map(p, m))
-            continue;
         if (h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, false,
                            s->maps[m].values, e) ||
             put_scale(o, kind, dims, e))
@@ -226,7 +221,7 @@ static int put_machine(hid_t o, const struct result_slide *s, struct err *e)
 {
     return h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
            h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
-           (s->tiles_on_host >= 0 && h5_put_int(o, "tiles_on_host", s->tiles_on_host, e)) ||
+           h5_put_int(o, "tiles_on_host", s->tiles_on_host, e) ||
            h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e);
 }
 
@@ -236,9 +231,8 @@ static int put_slide(struct result_writer *w, hid_t o, const struct result_slide
     const int bad = put_params(o, p, e) || put_counts(o, p, &s->counts, e) || put_source(o, s, e) ||
                     put_groups(o, s, e) || put_machine(o, s, e) ||
                     (p->roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
-                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) || put_maps(o, p, s, e) ||
-                    result_put_origin(o, &s->origin, e) ||
-                    (result_is_spectral(p) && result_put_features(o, p, s, e));
+                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) || put_maps(o, s, e) ||
+                    result_put_origin(o, &s->origin, e) || result_put_features(o, p, s, e);
     return bad ? -1 : 0;
 }
 

@@ -7,7 +7,7 @@
 #include "common/result/result.h"
 #include "common/result/result_numbers.h"
 
-/* Of a result's file; -1: not known. */
+/* Of a result's file. */
 struct result_stamp {
     int64_t bytes, mtime_ns, slides;
 };
@@ -19,13 +19,13 @@ struct result_writer *result_create(const char *path, const struct result_params
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
 /* The same as a table, of at most `most` rows. result_put_row() takes the place of
  * result_put_slide(): `result` is the file that has the slide's maps, in the folder of the table or
- * below, and *stamp what it was like before it was read. NULL: no numbers. Names must ascend. */
+ * below, and *stamp what it was like before it was read. Names must ascend. */
 struct result_writer *result_create_table(const char *path, const struct result_params *p,
                                           int64_t most, struct err *e);
 int result_put_row(struct result_writer *w, const struct result_slide *s,
                    const struct result_numbers *n, const char *result,
                    const struct result_stamp *stamp, struct err *e);
-/* Copies row k of a table whose rows can be copied; `result` is named as the table does. Its
+/* Copies row k of a table; `result` is named as the table does. Its
  * histogram is not added to the totals: result_add_histogram() adds those of all such rows. */
 int result_copy_row(struct result_writer *w, struct result_table *from, int64_t k,
                     const char *result, struct err *e);

@@ -8,7 +8,7 @@
  * run and merge look at the slides of a result in the order of their names. Each is compared with
  * the first one that states its resolution. A slide that does not state it, or before which none
  * does, is compared by the downsample of its level with the first slide that states that. What is
- * not known, as in older results, does not differ.
+ * not known does not differ.
  *
  * A report knows all slides: it puts them in sets, in which any two have the same resolution. A set
  * that is too wide is cut at its widest gap, so slides of one scanner stay together.

@@ -56,17 +56,12 @@ static bool sort_paths(struct table_old *o)
     return good;
 }
 
-bool table_is_current(const struct result *r)
-{
-    const struct result_table *t = result_table_of(r);
-    return t && result_table_can_copy(t) && !strcmp(result_creator(r), "h5spec " WSI_VERSION);
-}
-
 struct table_old *table_old_open(const char *path)
 {
     struct err e = {""};
     struct table_old *o = calloc(1, sizeof *o);
-    if (o && (o->r = result_open(path, &e)) && table_is_current(o->r)) {
+    if (o && (o->r = result_open(path, &e)) && result_table_of(o->r) &&
+        !strcmp(result_creator(o->r), "h5spec " WSI_VERSION)) {
         o->n = result_slides(o->r);
         if (sort_paths(o))
             return o;

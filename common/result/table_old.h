@@ -11,12 +11,9 @@
 #include "common/result/result_read.h"
 #include "common/result/result_write.h"
 
-/* Can rows of this result be copied as they are stored? They can if it is a table of this version
- * of the program. */
-bool table_is_current(const struct result *r);
-
 struct table_old;
-/* NULL if there is no such table, or a damaged one. */
+/* NULL if there is no such table, a damaged one, or one of another version of the program, which may
+ * count differently. */
 struct table_old *table_old_open(const char *path);
 struct result *table_old_result(const struct table_old *o);
 /* The rows of a result, by its path from the folder of the table: their number, and *rows gets the

@@ -19,9 +19,9 @@ struct table_rows {
     uint8_t *shuffled, *packed; /* [bytes] */
 
     /* reading */
-    struct h5_strips *strips;    /* NULL: there are no rows */
-    char *strip;                 /* [strip_rows][bytes] */
-    int64_t strip_rows, strip_k; /* strip_k: the strip in memory, or -1 */
+    struct h5_strips *strips; /* NULL: there are no rows */
+    char *row;                /* [bytes] */
+    int64_t row_k;            /* the row in memory, or -1 */
 };
 
 static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, int64_t numbers,
@@ -33,7 +33,7 @@ static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, in
         return NULL;
     }
     r->name = name;
-    r->dataset = r->strip_k = -1;
+    r->dataset = r->row_k = -1;
     r->group = group;
     r->type = type;
     r->numbers = numbers;
@@ -51,7 +51,7 @@ void table_rows_close(struct table_rows *r)
     codec_free(r->work);
     free(r->shuffled);
     free(r->packed);
-    free(r->strip);
+    free(r->row);
     free(r);
 }
 
@@ -156,42 +156,39 @@ struct table_rows *table_rows_open(hid_t group, const char *name, hid_t type, in
         return r;
     if (r->dataset < 0 || !(r->strips = h5_strips_open(r->dataset, name, type, 2, dims, e)))
         goto fail;
-    r->strip_rows = h5_strips_rows(r->strips);
-    if ((r->strip = malloc((size_t)r->strip_rows * r->bytes)))
+    if (h5_strips_rows(r->strips) != 1 || !h5_strips_are_shuffled(r->strips))
+        err_set(e, "%s: another program has rewritten it; merge again", name);
+    else if ((r->row = malloc(r->bytes)))
         return r;
-    err_set(e, "out of memory");
+    else
+        err_set(e, "out of memory");
 fail:
     table_rows_close(r);
     return NULL;
 }
 
-static int read_row(struct table_rows *r, int64_t strip, struct err *e)
+static int read_row(struct table_rows *r, int64_t k, struct err *e)
 {
-    if (r->strip_k == strip)
+    if (r->row_k == k)
         return 0;
-    r->strip_k = -1;
-    if (h5_strips_read(r->strips, strip, r->strip, e))
+    r->row_k = -1;
+    if (h5_strips_read(r->strips, k, r->row, e))
         return err_is_trouble(e)
                    ? -1
                    : err_set(e,
                              "%s is damaged (it cannot be read); delete the table and merge again",
                              r->name);
-    r->strip_k = strip;
+    r->row_k = k;
     return 0;
 }
 
 int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, struct err *e)
 {
-    if (read_row(r, k / r->strip_rows, e))
+    if (read_row(r, k, e))
         return -1;
-    memcpy(values, r->strip + (size_t)(k % r->strip_rows) * r->bytes, r->bytes);
+    memcpy(values, r->row, r->bytes);
     return codec_crc32(values, r->bytes) == crc
                ? 0
                : err_set(e, "%s is damaged (CRC mismatch); delete the table and merge again",
                          r->name);
-}
-
-bool table_rows_can_copy(const struct table_rows *r)
-{
-    return r->strips && r->strip_rows == 1 && h5_strips_are_shuffled(r->strips);
 }

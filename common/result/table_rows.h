@@ -2,8 +2,7 @@
  * table_rows.h - a dataset [slides][numbers] of a table of results; for result_table.c only.
  *
  * Each row is packed alone, so that a table that is made again takes the rows of unchanged slides
- * over as they are stored. Tables of earlier versions have 64 rows in a chunk: they are read, but
- * their rows are not copied.
+ * over as they are stored.
  */
 #ifndef WSI_TABLE_ROWS_H
 #define WSI_TABLE_ROWS_H
@@ -20,7 +19,7 @@ struct table_rows;
 struct table_rows *table_rows_create(hid_t group, const char *name, hid_t type, int64_t most,
                                      int64_t numbers, struct err *e);
 int table_rows_put(struct table_rows *r, const void *values, struct err *e);
-/* Row k of another dataset that table_rows_can_copy(). */
+/* Row k of another dataset. */
 int table_rows_copy(struct table_rows *r, struct table_rows *from, int64_t k, struct err *e);
 /* The dataset gets the rows that were put, and no more. */
 int table_rows_finish(struct table_rows *r, struct err *e);
@@ -29,10 +28,8 @@ int table_rows_finish(struct table_rows *r, struct err *e);
 
 struct table_rows *table_rows_open(hid_t group, const char *name, hid_t type, int64_t slides,
                                    int64_t numbers, struct err *e);
-/* Rows that follow each other are unpacked once. `crc` is the row's CRC-32. */
+/* `crc` is the row's CRC-32. */
 int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, struct err *e);
-/* Is each row packed alone? */
-bool table_rows_can_copy(const struct table_rows *r);
 
 void table_rows_close(struct table_rows *r); /* of both; NULL is fine */
 /* After a failed write: see h5_exit.h. NULL is fine. */

@@ -121,7 +121,6 @@ static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};
 static struct store *open_store(const char *path, struct err *e)
 {
     struct stat st, now;
-    int64_t version;
     struct store *s = calloc(1, sizeof *s);
     if (!s || !(s->path = strdup(path))) {
         free(s);
@@ -131,7 +130,7 @@ static struct store *open_store(const char *path, struct err *e)
     s->fd = s->direct_fd = -1;
     s->groups = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
-    s->file = h5_open(path, &format, &version, e);
+    s->file = h5_open(path, &format, e);
     if (s->file < 0)
         goto fail;
     if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
@@ -669,9 +668,8 @@ static int64_t read_sources(hid_t file, struct store_source **out, struct err *e
 
 int64_t store_read_sources(const char *path, struct store_source **out, struct err *e)
 {
-    int64_t version;
     *out = NULL;
-    hid_t file = h5_open(path, &format, &version, e);
+    hid_t file = h5_open(path, &format, e);
     if (file < 0)
         return -1;
     const int64_t n = read_sources(file, out, e);
@@ -895,14 +893,13 @@ static int check_sources(const struct store *s, struct err *e)
 int store_check(struct store *s, struct err *e)
 {
     struct store_tissue t = {0};
-    int64_t version;
     struct store_picture thumbnail = {0};
     const int r = store_read_tissue(s, &t, e) < 0 || check_sources(s, e)
                       ? -1
                       : store_read_thumbnail(s, &thumbnail, e);
     free(t.mask);
     free(thumbnail.rgb);
-    hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, &version, e);
+    hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, e);
     if (file < 0)
         return -1;
     const int bad = check_file(file, store_info(s), e);

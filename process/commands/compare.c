@@ -274,9 +274,7 @@ static int by_distance(const void *x, const void *y)
 
 static int check_parameters(const struct both *r, const char *a, const char *b, struct err *e)
 {
-    struct result_params p = *result_params(r->file[0]);
-    memcpy(p.features, result_params(r->file[1])->features, sizeof p.features);
-    return result_same_params(&p, result_params(r->file[1]), e)
+    return result_same_params(result_params(r->file[0]), result_params(r->file[1]), e)
                ? err_add(e, "%s and %s cannot be compared: different parameters", a, b)
                : 0;
 }
@@ -306,8 +304,7 @@ static int compare_all(struct both *r, const struct table *t, const char *pairs,
         !r->rest[1])
         return err_set(e, "out of memory");
     for (int m = 0; m < RESULT_MAPS; m++)
-        c->maps[m] = result_map_kind(m)->change && result_has_map(r->file[0], m) &&
-                     result_has_map(r->file[1], m);
+        c->maps[m] = result_map_kind(m)->change != NULL;
     if (pair_all(r, t, pairs, e))
         return -1;
     qsort(c->slides, (size_t)c->n, sizeof *c->slides, by_distance);

@@ -39,10 +39,10 @@ struct compare {
     int64_t n, n_renamed;         /* slides; of these, matched by quickhash */
     char **only[2]; /* names of slides in the first and in the second result alone; owned */
     int64_t n_only[2];
-    bool maps[RESULT_MAPS]; /* are compared: `change` of map_rows.h, and both results have it */
+    bool maps[RESULT_MAPS]; /* are compared: `change` of map_rows.h */
 };
 
-/* Compares the results at two paths, which must have equal parameters, apart from the features.
+/* Compares the results at two paths, which must have equal parameters.
  * pairs: a table with columns a and b, or NULL. The message names the file. Call compare_free()
  * either way. */
 int compare_results(const char *a, const char *b, const char *pairs, struct compare *c,

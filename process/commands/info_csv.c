@@ -25,7 +25,7 @@ static void next_int(int64_t value)
     printf(",%" PRId64, value);
 }
 
-/* Empty where an older file does not say. */
+/* Empty where there is none. */
 static void next_count(int64_t value)
 {
     if (value >= 0)
@@ -54,7 +54,7 @@ static void put_rest_of_counts(const struct result_params *p, const struct resul
 {
     printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        next_count(c->touching[k]); /* a file of version 0.1 does not say */
+        next_int(c->touching[k]);
     next_count(p->roi ? c->outside : -1);
 }
 
@@ -74,10 +74,7 @@ static void put_source(const struct result_slide *s)
     next_text(s->device);
     next_text(s->kernel);
     next_text(s->io);
-    if (s->tiles_on_host >= 0)
-        next_int(s->tiles_on_host);
-    else
-        next_text("");
+    next_int(s->tiles_on_host);
 }
 
 static void put_origin(const struct result_origin *o)
@@ -88,10 +85,10 @@ static void put_origin(const struct result_origin *o)
     next_real(o->objective_power);
     next_text(o->vendor);
     next_real(o->tissue_fraction);
-    next_count(o->tiles);
-    next_count(o->tiles_missing);
-    next_count(o->tiles_damaged);
-    next_count(o->tiles_left_out);
+    next_int(o->tiles);
+    next_int(o->tiles_missing);
+    next_int(o->tiles_damaged);
+    next_int(o->tiles_left_out);
     next_count(o->jpeg_quality > 0 ? o->jpeg_quality : -1);
     next_text(o->jpeg_subsampling);
     next_real(o->jpeg_twice);
@@ -154,14 +151,13 @@ static void put_parameters(const struct result *r)
     next_int(p->roi);
     next_real(p->roi ? p->min_roi : NAN);
     next_text(p->roi_class);
-    next_text(p->features);
     next_text(result_creator(r));
     putchar('\n');
 }
 
 static const char parameter_columns[] =
     ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
-    "skip_damaged,roi,min_roi,roi_class,features,creator";
+    "skip_damaged,roi,min_roi,roi_class,creator";
 
 /* What people use comes first: the slide, its numbers, its resolution. */
 void info_csv_head(void)

@@ -117,7 +117,6 @@ static void put_parameters(const struct result_params *p)
         json_real("min_roi", p->min_roi);
         json_text("roi_class", p->roi_class);
     }
-    json_text("features", p->features);
 }
 
 static void put_counts(const struct result_params *p, const struct result_counts *c)
@@ -131,8 +130,7 @@ static void put_counts(const struct result_params *p, const struct result_counts
     json_real("mean_db", mean);
     json_real("std_db", std);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        if (c->touching[k] >= 0)
-            json_int(result_touching_name(k), c->touching[k]);
+        json_int(result_touching_name(k), c->touching[k]);
     if (p->roi)
         json_int("windows_outside", c->outside);
 }
@@ -180,19 +178,18 @@ static void put_features(const struct result_params *p, const struct result_slid
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     printf(", \"profile\": [");
-    for (int k = 0; k < result_octaves(p); k++) {
+    for (int k = 0; k < FEATURES_OCTAVES; k++) {
         fputs(k ? ", " : "", stdout);
         json_write_number(stdout, profile[k]);
     }
     putchar(']');
     json_real("slope", features_slope(profile));
     for (int m = 0; m < RESULT_MAPS; m++)
-        for (int q = 0; result_has_quantiles(p, m) && q < FEATURES_QUANTILES; q++)
+        for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             json_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
-    if (result_has_glass(p))
-        json_real("glass_p03", s->glass_p03);
+    json_real("glass_p03", s->glass_p03);
     struct spectrum_numbers n = s->of_spectra;
-    for (int k = 0; result_has_spectrum_numbers(p) && k < SPECTRUM_NUMBERS; k++)
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         json_real(spectrum_number_list[k].name, *spectrum_number_of(&n, k));
     json_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     json_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
@@ -203,18 +200,15 @@ static void put_result_slide(const struct result_params *p, const struct result_
     json_begin("slide", s->name);
     put_counts(p, &s->counts);
     put_source(s);
-    if (s->origin.tiles >= 0)
-        put_origin(&s->origin);
-    if (result_is_spectral(p))
-        put_features(p, s);
+    put_origin(&s->origin);
+    put_features(p, s);
     if (p->roi)
         json_int("roi_crc32", s->roi_crc32);
     json_text("backend", s->backend);
     json_text("device", s->device);
     json_text("kernel", s->kernel);
     json_text("io", s->io);
-    if (s->tiles_on_host >= 0)
-        json_int("tiles_on_host", s->tiles_on_host);
+    json_int("tiles_on_host", s->tiles_on_host);
     json_real("seconds", s->seconds);
     for (int k = 0; k < RESULT_STAGES; k++) {
         char name[32];
@@ -227,7 +221,7 @@ int info_result_json(const char *path, struct result *r, struct err *e)
 {
     const struct result_params *p = result_params(r);
     int bad = 0;
-    put_head(path, "result", RESULT_FORMAT, result_version(r), result_creator(r));
+    put_head(path, "result", RESULT_FORMAT, RESULT_VERSION, result_creator(r));
     json_int("slide_count", result_slides(r));
     put_parameters(p);
     put_counts(p, result_totals(r));

@@ -206,8 +206,6 @@ static void print_parameters(const struct result_params *p)
     label("histogram");
     printf("%" PRId64 " bins from %g to %g dB of 20 log10(|F| + %g)\n", p->bins, p->low_db,
            p->high_db, p->offset);
-    label("features");
-    puts(p->features);
 }
 
 static void print_numbers(const struct result_params *p, const struct result_counts *c)
@@ -346,7 +344,7 @@ int info_result_text(const char *path, struct result *r, struct err *e)
     print_name(path);
     printf(": spectrum of %" PRId64 " slide%s, complete", result_slides(r),
            plural(result_slides(r)));
-    print_creator(result_creator(r), result_version(r));
+    print_creator(result_creator(r), RESULT_VERSION);
     print_parameters(result_params(r));
     printf("  %-*s %12s %10s %10s\n", columns, "slide", "windows", "mean dB", "std dB");
     const int bad = print_rows(r, columns, &o, e);

@@ -14,7 +14,7 @@ function addFailure(name, reason) {
   D.m.forEach(column => column.push(null));
   D.strength.push(1e9);
   if (D.results) COMMANDS[k] = (/\.h5$/i.test(name) ? 'h5spec run -o results/ ' : 'wsi2h5 -o stores/ ') + quoted(name);
-  [['other', 0], ['pool', -1], ['version', 3], ['verdict', 3], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
+  [['other', 0], ['pool', -1], ['verdict', 3], ['downsample', 1]].forEach(x => D[x[0]].push(x[1]));
   ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
 
@@ -43,7 +43,6 @@ function words(k) {
   return first + (all.length > 1 ? ' (+' + (all.length - 1) + ' more)' : '');
 }
 function stands(k) { return D.verdict[k] > 1; } // for review, or fails
-function old(k) { return D.version[k] < 2 ? 1 : 0; } // then the map is that of mean_db
 const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0])};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
 function rowHeight() { return NARROW.matches ? 62 : 42; }
@@ -166,11 +165,11 @@ function picturesOf(k) { // {map, noise, scores, thumb}: base64 texts, "" where 
 // The maps of a slide: what their colours mean, and where their places are, in px of level 0.
 function mapsOf(k, p) {
   if (!P) return [];
-  const ds = D.downsample[k], o = old(k), all = D.m[TISSUE][k] === null, s = P.scored[k] || [1, ''];
+  const ds = D.downsample[k], all = D.m[TISSUE][k] === null, s = P.scored[k] || [1, ''];
   const windows = {corner: (D.window - D.stride) / 2 * ds, step: D.stride * ds, nx: D.nx[k], ny: D.ny[k], unit: ' dB', digits: 1, of: 'windows'};
   return [
-    {kind: 'map', title: o ? 'Amount of detail' : all ? 'Sharpness of all places: the slide has no tissue map' : 'Sharpness of the tissue', low: P.low[o], high: P.high[o],
-      ends: o ? ['', ''] : ['blurred ', ' sharp'], none: all ? 'not measured' : 'no tissue', ...windows},
+    {kind: 'map', title: all ? 'Sharpness of all places: the slide has no tissue map' : 'Sharpness of the tissue', low: P.low, high: P.high,
+      ends: ['blurred ', ' sharp'], none: all ? 'not measured' : 'no tissue', ...windows},
     {kind: 'noise', title: 'Noise of the glass', low: P.noise[0], high: P.noise[1], ends: ['smooth ', ' noisy'], none: 'tissue', ...windows},
     {kind: 'scores', title: s[1], low: P.scores[0], high: P.scores[1], ends: ['', ''], none: 'no score',
       corner: 0, step: s[0], nx: Math.ceil(D.width[k] / s[0]), ny: Math.ceil(D.height[k] / s[0]), unit: '', digits: 3, of: 'cells'},

@@ -52,8 +52,6 @@ int job_describe_origin(struct job *j, struct err *e)
     struct result_slide *r = &j->result;
     int64_t thresholds[FEATURES_SAMPLES];
     copy_attributes(store_info(j->store), &r->origin);
-    if (!result_is_spectral(&j->terms->setup->params))
-        return 0;
     if (features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds))
         return err_set(e, "%s: out of memory", j->path);
     for (int k = 0; k < FEATURES_SAMPLES; k++)

@@ -6,8 +6,8 @@
 
 #include "process/engine/job.h"
 
-/* After the job's tissue and regions are chosen (job_windows.h): fills j->result.origin and,
- * with spectral features, the thresholds of its samples and its thumbnail. The message names the
+/* After the job's tissue and regions are chosen (job_windows.h): fills j->result.origin,
+ * the thresholds of its samples and its thumbnail. The message names the
  * file. */
 int job_describe_origin(struct job *j, struct err *e);
 

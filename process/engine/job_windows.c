@@ -67,8 +67,6 @@ static int choose_tissue(struct job *j, struct err *e)
     const struct result_params *p = params_of(j);
     struct store_tissue t = {0};
     j->result.origin.tissue_fraction = NAN;
-    if (!p->tissue_only && !result_is_spectral(p))
-        return 0;
     const int found = store_read_tissue(j->store, &t, e);
     if (found < 0)
         return -1;
@@ -209,17 +207,16 @@ int job_choose_windows(struct job *j, struct err *e)
 {
     const int64_t first_wy = j->bands[0].geometry.first_wy;
     const int64_t end_wy = j->bands[j->n_bands - 1].geometry.end_wy;
-    const bool spectral = result_is_spectral(params_of(j));
     put_percent(j, first_wy, end_wy);
     begin_flags(j, first_wy, end_wy);
     if (count_filled(j, first_wy, end_wy, e))
         return -1;
     end_flags(j, first_wy, end_wy);
-    if (spectral && choose_sample(j, first_wy, end_wy, e))
+    if (choose_sample(j, first_wy, end_wy, e))
         return -1;
     for (int64_t k = 0; k < j->n_bands; k++) {
         j->bands[k].geometry.wanted = j->wanted;
-        j->bands[k].geometry.features = spectral ? &j->features : NULL;
+        j->bands[k].geometry.features = &j->features;
     }
     return 0;
 }

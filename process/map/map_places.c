@@ -104,8 +104,7 @@ static int begin(struct places *p, struct err *e)
 
 static int begin_flags(struct places *p, struct err *e)
 {
-    if (p->m->scores || p->m->weights != WEIGHTS_NONE ||
-        !result_has_map(p->m->result, RESULT_FLAGS))
+    if (p->m->scores || p->m->weights != WEIGHTS_NONE)
         return 0;
     if (!(p->flags = malloc((size_t)p->m->cols * sizeof *p->flags)))
         return err_set(e, "out of memory");

@@ -279,8 +279,7 @@ fail:
 
 bool map_hides_glass(const struct map_slide *m, int map)
 {
-    return !m->scores && result_is_sharpness(map) &&
-           result_params_have_map(&m->params, RESULT_TISSUE);
+    return !m->scores && result_is_sharpness(map);
 }
 
 struct map_rows *map_rows_open_tissue(const struct map_slide *m, int map, struct err *e)

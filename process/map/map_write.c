@@ -249,25 +249,17 @@ struct run {
 
 /* --- one slide --- */
 
-/* The features that are wanted and that the result has. */
-static int choose_features(const struct map_setup *o, const struct result *r, int maps[RESULT_MAPS],
-                           int *n, struct err *e)
+/* The features that are wanted. Returns their number. */
+static int choose_features(const struct map_setup *o, int maps[RESULT_MAPS])
 {
+    int n = 0;
     bool any = false;
     for (int m = 0; m < RESULT_MAPS; m++)
         any = any || o->features[m];
-    for (int m = 0; m < RESULT_MAPS; m++) {
-        if (!feature_is(m) || (any && !o->features[m]))
-            continue;
-        if (result_has_map(r, m))
-            maps[(*n)++] = m;
-        else if (any)
-            return err_set(e,
-                           "the result has no %s; compute it again with h5spec run --features "
-                           "spectral",
-                           feature_name(m));
-    }
-    return 0;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (feature_is(m) && (!any || o->features[m]))
+            maps[n++] = m;
+    return n;
 }
 
 static int check_slide(const struct map_setup *o, const struct map_slide *m, struct err *e)
@@ -277,17 +269,17 @@ static int check_slide(const struct map_setup *o, const struct map_slide *m, str
                        m->missing);
     if (isnan(m->downsample) && (o->formats[MAP_GEOJSON] || o->formats[MAP_CSV]))
         return err_set(e,
-                       "a result of format_version 1 does not say where level %" PRId64
-                       " lies on level 0, which geojson and csv need; compute it again with "
-                       "this version of h5spec run",
+                       "its store does not say where level %" PRId64
+                       " lies on level 0, which geojson and csv need",
                        m->s.level);
     return 0;
 }
 
 static int write_slide(struct run *r, struct map_slide *m, struct err *e)
 {
-    int maps[RESULT_MAPS], n = 0;
-    if (check_slide(r->setup, m, e) || choose_features(r->setup, m->result, maps, &n, e))
+    int maps[RESULT_MAPS];
+    const int n = choose_features(r->setup, maps);
+    if (check_slide(r->setup, m, e))
         return -1;
     if (m->cols < 1 || m->rows < 1) {
         cli_say("slide %s: no window of %" PRId64 " px fits into %" PRId64 " x %" PRId64

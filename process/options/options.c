@@ -125,11 +125,6 @@ static const struct command_option run_rows[] = {
     {"Computing", 0, "window", "N", "windows of N x N px, a power of two from 64 to 1024",
      COMMAND_INT(params.window, 64, 1024)},
     {NULL, 0, "stride", "S", "px from one window to the next", COMMAND_INT(params.stride, 1, 1024)},
-    {NULL, 0, "features", "basic|spectral",
-     "what is computed besides the histogram: basic (maps of mean and std) or spectral (also maps "
-     "of level, focus, fine detail, sharpness and tissue, flags, the profile of octaves, and "
-     "spectra of tissue and glass)",
-     COMMAND_COPY(params.features)},
     {NULL, 0, "device", "auto|cpu|cuda[:N,...]",
      "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
      COMMAND_CALL(set_device)},

@@ -173,23 +173,15 @@ static int draw(struct plot *p, struct err *e)
     return 0;
 }
 
-static int lay_out_map(struct plot *p, struct err *e)
+static void lay_out_map(struct plot *p)
 {
     const struct plot_setup *o = p->setup;
     const struct result_slide *s = &p->c.slide;
-    const bool spectral = result_is_spectral(&p->c.params);
-    const int usual = spectral ? RESULT_FOCUS : RESULT_MEAN;
-    const int map = o->feature < 0 ? usual : o->feature;
+    const int map = o->feature < 0 ? RESULT_FOCUS : o->feature;
     const struct result_map_kind *kind = result_map_kind(map);
-    if (kind->since > 1 && !spectral)
-        return err_set(e,
-                       "%s: the result has no %s; compute it again with h5spec run --features "
-                       "spectral",
-                       o->files[0], feature_name(map));
     p->map_height =
         plot_map_layout(&p->map, &p->c.params, s, map, o->colours ? o->map_low : kind->low,
                         o->colours ? o->map_high : kind->high, RIGHT - LEFT);
-    return 0;
 }
 
 static int make(struct plot *p, struct err *e)
@@ -203,8 +195,8 @@ static int make(struct plot *p, struct err *e)
     const bool band = o->band || p->c.n > PLOT_MOST_CURVES;
     if (plot_histogram_make(&p->histogram, &p->c, band, LEFT, RIGHT, e))
         return -1;
-    if (o->map && lay_out_map(p, e))
-        return -1;
+    if (o->map)
+        lay_out_map(p);
     add_parameters(p);
     add_notes(p);
     if (o->map)

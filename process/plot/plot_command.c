@@ -58,9 +58,7 @@ static const struct command_option rows[] = {
      COMMAND_CALL(add_pattern)},
     OPTIONS_LIST(NULL),
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
-    {NULL, 0, "feature", "NAME",
-     "what the map shows; focus is sharpness (default: focus; mean for results with basic "
-     "features)",
+    {NULL, 0, "feature", "NAME", "what the map shows; focus is sharpness (default: focus)",
      .words = feature_words, COMMAND_CALL(set_feature)},
     {"Advanced", 0, "band", NULL,
      "draw median and bands of 3 slides and more, not a curve per slide (always done for more "

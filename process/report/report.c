@@ -50,22 +50,11 @@ struct load_item {
 
 /* --- source: the next slide that can be read --- */
 
-/* Results of all versions go together: older ones show fewer numbers. */
-static int same_params(const struct result_params *a, const struct result_params *b, struct err *e)
-{
-    struct result_params c = *b;
-    memcpy(c.features, a->features, sizeof c.features);
-    c.spectral = a->spectral;
-    return result_same_params(a, &c, e);
-}
-
 /* What pictures of a slide show. */
-static unsigned parts_of_pictures(const struct result *file)
-{
-    const int map = result_has_map(file, RESULT_FOCUS) ? RESULT_FOCUS : RESULT_MEAN;
-    return RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(map) |
-           (result_has_map(file, RESULT_TISSUE) ? RESULT_WITH_MAP(RESULT_TISSUE) : 0);
-}
+enum {
+    PARTS_OF_PICTURES =
+        RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(RESULT_FOCUS) | RESULT_WITH_MAP(RESULT_TISSUE)
+};
 
 /* Are pictures made of each slide, before it is known which slides show them? */
 static bool makes_pictures(const struct loader *l)
@@ -78,11 +67,11 @@ static bool makes_pictures(const struct loader *l)
 static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct err *why)
 {
     const int has = result_read_numbers(l->open, k, &it->numbers, why);
-    unsigned parts = makes_pictures(l) ? parts_of_pictures(l->open) : 0;
+    unsigned parts = makes_pictures(l) ? PARTS_OF_PICTURES : 0;
     if (has < 0)
         return -1;
     if (!has)
-        parts |= result_parts_of_numbers(result_params(l->open)) | RESULT_WITH_SPECTRA;
+        parts |= result_parts_of_numbers() | RESULT_WITH_SPECTRA;
     it->has_numbers = has;
     return result_load_parts(l->open, k, parts, &it->slide, why);
 }
@@ -120,7 +109,7 @@ static int open_next(struct loader *l, struct err *e)
     struct err why = {""};
     l->next = 0;
     l->open = result_open(path, &why);
-    if (l->open && s->begun && same_params(&s->params, result_params(l->open), &why)) {
+    if (l->open && s->begun && result_same_params(&s->params, result_params(l->open), &why)) {
         err_add(&why,
                 "%s: parameters differ from those of the results before it; make a report "
                 "of its own",
@@ -154,8 +143,7 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
             if (open_next(l, e))
                 return -1;
         } else if (!load_slide(l, l->next++, it, &why)) {
-            it->row = (struct report_slide){
-                .file = l->file, .version = result_version(l->open), .curves = -1};
+            it->row = (struct report_slide){.file = l->file, .curves = -1};
             it->params = *result_params(l->open);
             return PIPE_ITEM;
         } else if (cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
@@ -335,7 +323,7 @@ static int add_pictures(struct report_slide *s, struct report_spool *spool,
     struct result_slide loaded;
     struct err why = {""};
     if (report_open_again(again, s, &why) ||
-        report_load_again(again, s, parts_of_pictures(again->open), &loaded, &why)) {
+        report_load_again(again, s, PARTS_OF_PICTURES, &loaded, &why)) {
         cli_say("%s; it gets no pictures", why.msg);
         return 1;
     }

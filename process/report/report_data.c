@@ -153,7 +153,6 @@ static const struct {
     {"height", offsetof(struct report_slide, height), true},
     {"nx", offsetof(struct report_slide, nx), false},
     {"ny", offsetof(struct report_slide, ny), false},
-    {"version", offsetof(struct report_slide, version), false},
     {"damaged", offsetof(struct report_slide, damaged), false},
     {"damagedTiles", offsetof(struct report_slide, damaged_tiles), false},
     {"partial", offsetof(struct report_slide, groups_missing), false},

@@ -71,12 +71,11 @@ static void put_more(FILE *f, const struct report_view *r)
 
 static void put_head(FILE *f, const struct report_view *r, struct choice c)
 {
-    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS),
-                                 *mean = result_map_kind(RESULT_MEAN);
+    const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS);
     fprintf(f,
             "<script type=\"application/json\" id=\"pictures\">{\"per\":%d,"
-            "\"low\":[%g,%g],\"high\":[%g,%g],\"colours\":\"",
-            PER_BLOCK, focus->low, mean->low, focus->high, mean->high);
+            "\"low\":%g,\"high\":%g,\"colours\":\"",
+            PER_BLOCK, focus->low, focus->high);
     uint32_t palette[COLOURS_PALETTE];
     colours_palette(palette, 255);
     for (int k = 0; k < COLOURS_MAP; k++)
@@ -129,7 +128,7 @@ static const char *plural(int64_t n)
 /* --- counts --- */
 
 struct tally {
-    int64_t empty, partial, damaged, old, glass, other, blurred, verdicts[REPORT_VERDICTS];
+    int64_t empty, partial, damaged, other, blurred, verdicts[REPORT_VERDICTS];
 };
 
 /* Is the strongest reason that the tissue is not sharp? */
@@ -148,8 +147,6 @@ static struct tally count(const struct report_view *r)
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
         t.damaged += s->damaged > 0 || s->damaged_tiles > 0;
-        t.old += s->version < 2;
-        t.glass += s->version == 2;
         t.other += r->clusters->other[k];
         t.blurred += r->verdicts[k] == REPORT_REVIEW && is_blurred(r, k);
         t.verdicts[r->verdicts[k]]++;
@@ -273,16 +270,6 @@ static void put_unscored(FILE *f, const struct report_view *r)
         }
 }
 
-static void put_glass(FILE *f, const struct tally *t)
-{
-    if (t->glass > 0)
-        fprintf(f,
-                "<li>How sharp the tissue of %" PRId64 " slide%s is: the results are of "
-                "format_version 2, which does not say which windows are tissue. Glass counts, and "
-                "is sharp. Compute them again with h5spec run.</li>\n",
-                t->glass, plural(t->glass));
-}
-
 static void put_clusters(FILE *f, const struct report_view *r)
 {
     for (int32_t p = 0; p < r->scores->n_pools; p++) {
@@ -315,7 +302,6 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
           "<li>Why groups differ. Scanner, stain, tissue and laboratory change together.</li>\n"
           "<li>Anything about a diagnosis.</li>\n",
           f);
-    put_glass(f, t);
     if (r->scores->n_pools > 1)
         fprintf(f,
                 "<li>Anything across its %d comparison groups: slides of different resolution or "
@@ -323,11 +309,6 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
                 "never pooled.</li>\n",
                 r->scores->n_pools);
     put_unscored(f, r);
-    if (t->old > 0)
-        fprintf(f,
-                "<li>Focus and slope of %" PRId64 " slide%s: the results are of format_version "
-                "1. Compute them again with h5spec run to add these numbers.</li>\n",
-                t->old, plural(t->old));
     if (t->partial > 0)
         fprintf(f,
                 "<li>%" PRId64 " slide%s incomplete: the numbers are those of the groups at "

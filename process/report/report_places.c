@@ -127,18 +127,18 @@ static void wanted(const struct report_slides *s, const struct report_scores *sc
     want[REPORT_PLACE_BLURRED] = report_excess(s, scores, k, REPORT_BLURRED) > 1;
     want[REPORT_PLACE_DULL] = is_reason(s, scores, k, REPORT_FOCUS_P05, true) ||
                               is_reason(s, scores, k, REPORT_FOCUS_P50, true);
-    want[REPORT_PLACE_DAMAGED] = s->slide[k].version >= 2 && s->slide[k].damaged > 0;
+    want[REPORT_PLACE_DAMAGED] = s->slide[k].damaged > 0;
     want[REPORT_PLACE_HUE] = report_excess(s, scores, k, REPORT_HUE) > 1;
     want[REPORT_PLACE_DENSE] = is_reason(s, scores, k, REPORT_STAIN, false);
 }
 
 /* What of the slide is read for that. */
-static unsigned parts_for(const struct report_slide *s, const bool want[REPORT_PLACES])
+static unsigned parts_for(const bool want[REPORT_PLACES])
 {
     const bool focus = want[REPORT_PLACE_BLURRED] || want[REPORT_PLACE_DULL];
     const bool stain = want[REPORT_PLACE_HUE] || want[REPORT_PLACE_DENSE];
     return (focus ? RESULT_WITH_MAP(RESULT_FOCUS) : 0) |
-           ((focus || stain) && s->version >= 3 ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
+           (focus || stain ? RESULT_WITH_MAP(RESULT_TISSUE) : 0) |
            (stain ? RESULT_WITH_THUMBNAIL : 0) |
            (want[REPORT_PLACE_DAMAGED] ? RESULT_WITH_MAP(RESULT_FLAGS) : 0);
 }
@@ -154,7 +154,7 @@ static int find_places(struct report_again *again, const struct report_slides *s
     for (int p = 0; p < REPORT_PLACES; p++)
         of[p] = (struct report_place){.x = NAN, .y = NAN};
     wanted(s, scores, k, want);
-    const unsigned parts = parts_for(&s->slide[k], want);
+    const unsigned parts = parts_for(want);
     struct err why = {""};
     if (!parts)
         return 0;
@@ -211,7 +211,7 @@ static bool needs_noise(const struct report_view *r, int64_t k)
     const int n = report_reasons(r, k, reasons);
     for (int i = 0; i < n; i++)
         if (reasons[i].look == REPORT_LOOK_NOISE)
-            return r->slides->slide[k].version >= 3;
+            return true;
     return false;
 }
 

@@ -466,16 +466,10 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
     if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows))
         say(l, REPORT_REVIEW, OF_NOTE, "the tissue map shows %s and may be wrong", shows)->look =
             REPORT_LOOK_SLIDE;
-    if (s->version >= 2 && isnan(s->metric[REPORT_TISSUE]))
+    if (isnan(s->metric[REPORT_TISSUE]))
         say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
-    if (s->version >= 3 && s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
+    if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
         say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no window is half tissue");
-    if (s->version < 2)
-        say(l, REPORT_PASS, OF_NOTE,
-            "result of format_version 1: no focus, no slope; compute it again to add them");
-    else if (s->version < 3)
-        say(l, REPORT_PASS, OF_NOTE,
-            "result of format_version 2: glass counts as tissue; compute it again");
 }
 
 /* --- what a slide needs before it is judged --- */

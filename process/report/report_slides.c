@@ -220,7 +220,7 @@ int report_open_again(struct report_again *a, const struct report_slide *s, stru
         return -1;
     const struct result_params *p = result_params(a->open);
     if (p->bins == a->params->bins && p->window == a->params->window &&
-        p->stride == a->params->stride && result_version(a->open) == s->version)
+        p->stride == a->params->stride)
         return 0;
     return changed(a, s, e);
 }

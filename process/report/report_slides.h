@@ -107,7 +107,7 @@ struct report_slide {
     char *name;   /* in the result; owned */
     char *vendor; /* owned; "" if not known */
     int64_t file; /* number of its result */
-    int64_t version, width, height, nx, ny, windows, damaged, missing, level;
+    int64_t width, height, nx, ny, windows, damaged, missing, level;
     int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
     int64_t groups, groups_missing;          /* of the store */
     double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
@@ -122,7 +122,7 @@ struct report_slide {
 
 /* Starts as {0}. */
 struct report_slides {
-    struct result_params params;  /* of all results, but for what features they have */
+    struct result_params params;  /* of all results */
     bool begun;                   /* params and curves are set */
     struct report_curves *curves; /* owned */
     char **creators;              /* [n_creators], of the results; owned */

@@ -140,15 +140,8 @@ static void write_state(struct live *l, const char *status)
 
 /* --- a slide --- */
 
-static int shown_map(const struct live *l)
-{
-    return result_is_spectral(&l->params) ? RESULT_FOCUS : RESULT_MEAN;
-}
-
-static const char *shown_feature(const struct live *l)
-{
-    return shown_map(l) == RESULT_FOCUS ? "focus_db" : "mean_db";
-}
+enum { SHOWN_MAP = RESULT_FOCUS };
+static const char shown_feature[] = "focus_db";
 
 static void write_slide(struct live *l, int64_t number, const struct result_slide *s, int64_t rows)
 {
@@ -167,7 +160,7 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
                 ",\"nx\":%" PRId64 ",\"ny\":%" PRId64 ",\"rows\":%" PRId64 ",\"drawn\":%" PRId64
                 ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"mean\":",
                 s->nx, s->ny, rows, l->drawn, counted ? s->counts.windows : INT64_C(0),
-                shown_feature(l));
+                shown_feature);
         html_number(t.f, mean, 7);
         fputs(",\"std\":", t.f);
         html_number(t.f, std, 7);
@@ -186,7 +179,7 @@ static void write_picture(struct live *l, int64_t number, const struct result_sl
     snprintf(name, sizeof name, "%" PRId64 ".png", number);
     int bad = file_begin(&t, l, name);
     if (!bad)
-        bad = file_end(&t, live_picture(t.f, s, shown_map(l), rows, &e));
+        bad = file_end(&t, live_picture(t.f, s, SHOWN_MAP, rows, &e));
     check(l, &t, bad);
 }
 
@@ -291,15 +284,15 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
 /* --- begin and end --- */
 
 /* What the page needs to draw a scale: the colours, and the dB at their ends. */
-static void put_colours(const struct live *l, FILE *f)
+static void put_colours(FILE *f)
 {
-    const struct result_map_kind *kind = result_map_kind(shown_map(l));
+    const struct result_map_kind *kind = result_map_kind(SHOWN_MAP);
     uint32_t palette[COLOURS_PALETTE];
     colours_palette(palette, 255);
     fprintf(f,
             "<script type=\"application/json\" id=\"colours\">{\"low\":%g,\"high\":%g,"
             "\"feature\":\"%s\",\"colours\":\"",
-            kind->low, kind->high, shown_feature(l));
+            kind->low, kind->high, shown_feature);
     for (int k = 0; k < COLOURS_MAP; k++)
         fprintf(f, "%06" PRIx32, palette[k] >> 8);
     fputs("\"}</script>\n", f);
@@ -317,7 +310,7 @@ static int write_page(const struct live *l, struct err *e)
     fputs("<h1>h5spec run</h1>\n<noscript><p>This page needs JavaScript.</p></noscript>\n"
           "<main id=\"app\"></main>\n",
           t.f);
-    put_colours(l, t.f);
+    put_colours(t.f);
     page_script(t.f, PAGE_LIVE);
     fputs("</body>\n</html>\n", t.f);
     return text_file_commit(&t, e);

@@ -141,11 +141,6 @@ static int judge_result(const struct results *r, struct result *old, const char 
                        "%s: %s exists with other parameters (%s); name another folder, or "
                        "replace it with --force",
                        store, target, why.msg);
-    if (result_version(old) < result_version_of(r->params)) {
-        err_set(e, "%s: written by an older version of the program, lacks maps; computed again",
-                target);
-        return 0;
-    }
     if (result_slides(old) != 1)
         return err_set(e,
                        "%s: %s exists and is not the result of one slide; name another folder, "

@@ -333,8 +333,7 @@ static void put_window(const struct spectrum *b, const struct unit *u, struct sc
 {
     struct spectrum_window window = collect(b, w, counts);
     window.gray = gray;
-    if (u->band->features)
-        collect_octaves(b, u->band->features, w, &window, counts);
+    collect_octaves(b, u->band->features, w, &window, counts);
     spectrum_put_window(&b->params, u->band, k, &window);
     if (sample)
         spectrum_add_sample(&b->params, u->band, (enum features_sample)(sample - 1), w->bins, 1);
@@ -345,7 +344,7 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
 {
     const int64_t row = j - u->wy, k = j * u->band->nx + i;
     const int last = lanes_blocks((int)b->params.window) - 1;
-    const int sample = u->band->features ? u->band->features->sample[k] : 0;
+    const int sample = u->band->features->sample[k];
     struct lanes_ring r = {.values = w->ring + (size_t)row * cpu_ring_floats(b),
                            .length = (int)b->ring,
                            .at = (int)((i - u->wx) * b->params.stride % b->ring),
@@ -359,8 +358,7 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
         else
             b->lanes->power(&b->plan, &r, lanes, w->data, &w->values->power);
         count_block(b, w, block);
-        if (u->band->features)
-            sum_octaves(b, w, block);
+        sum_octaves(b, w, block);
         if (sample)
             keep_block(b, w, block, lanes);
     }

@@ -49,11 +49,11 @@ struct spectrum {
     const struct lanes *lanes;
     struct lanes_plan plan;
     struct lanes_real real;
-    struct cpu_octaves octaves; /* with features "spectral" */
-    bool inside;                /* no pixels lead to a value outside the bins */
-    int64_t ring;               /* columns */
-    int64_t rows;               /* rows of windows of a unit, at most */
-    int64_t block;              /* columns of windows of a unit */
+    struct cpu_octaves octaves;
+    bool inside;   /* no pixels lead to a value outside the bins */
+    int64_t ring;  /* columns */
+    int64_t rows;  /* rows of windows of a unit, at most */
+    int64_t block; /* columns of windows of a unit */
     float *buffers;
     size_t buffer_bytes;
     struct scratch *scratch; /* [threads] */

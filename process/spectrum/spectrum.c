@@ -19,9 +19,7 @@ struct result_params spectrum_defaults(void)
                                   .low_db = 0,
                                   .high_db = 160,
                                   .min_tissue = 0.5,
-                                  .min_roi = 0.5,
-                                  .features = "spectral",
-                                  .spectral = RESULT_VERSION};
+                                  .min_roi = 0.5};
 }
 
 int64_t spectrum_radius(double sigma)
@@ -163,8 +161,7 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
     float mean, std;
     double levels[FEATURES_OCTAVES];
     spectrum_window_moments(p, w, &mean, &std);
-    if (d->features)
-        find_levels(p, d->features, w, levels);
+    find_levels(p, d->features, w, levels);
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = result_map_kind(m);
         void *values = d->maps[m].values;
@@ -176,12 +173,9 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
         case RESULT_OF_OCTAVE:
         case RESULT_OF_OCTAVES:
         case RESULT_OF_SHARPNESS:
-            if (d->features)
-                ((int16_t *)values)[k] = features_hundredths(value_of(kind, levels));
+            ((int16_t *)values)[k] = features_hundredths(value_of(kind, levels));
             break;
-        case RESULT_OF_GRAY:
-            if (d->features)
-                ((uint8_t *)values)[k] = w->gray;
+        case RESULT_OF_GRAY: ((uint8_t *)values)[k] = w->gray;
         }
     }
 }

@@ -15,7 +15,7 @@
  *   tissue     with tissue_only, a window counts if at least min_tissue of its area is tissue.
  *   regions    with roi, a window counts if at least min_roi of its pixels lie inside the polygons
  *              that were given (process/engine/regions.h).
- *   features   with features "spectral": sums of bin numbers over octaves of frequency, per window
+ *   features   sums of bin numbers over octaves of frequency, per window
  *              and over all windows, and sums of spectra over a sample of them (features.h).
  *   histogram  over all window^2 bins of every window, so those of the half spectrum's columns
  *              1 .. window / 2 - 1 count twice. A value belongs to bin k if
@@ -106,7 +106,7 @@ struct spectrum_band {
     struct spectrum_file *file;    /* the store, if devices read it themselves; else NULL */
     const struct result_map *maps; /* [RESULT_MAPS] of [ny][nx]; windows not computed are kept */
     const uint8_t *wanted; /* [ny][nx], 1 where the window is to be counted; NULL: all are */
-    struct spectrum_features *features; /* NULL without features "spectral" */
+    struct spectrum_features *features;
     struct spectrum_assignment assigned;
 };
 

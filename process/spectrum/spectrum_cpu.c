@@ -136,7 +136,7 @@ static int open_tables(struct spectrum *b, struct err *e)
         lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL, e))
         return -1;
     set_inside(b);
-    if (result_is_spectral(&b->params) && cpu_octaves_create(&b->octaves, &b->plan, e))
+    if (cpu_octaves_create(&b->octaves, &b->plan, e))
         return -1;
     return make_cells(b) ? err_set(e, "out of memory") : 0;
 }

@@ -274,7 +274,7 @@ def make_dense(t, store):
     work = t.new_folder()
     path = lambda name: os.path.join(work, name + ".h5")
     for n in (9, 60):
-        subprocess.run([MKRESULT, "--slides", str(n), "--windows", "2x2", "--window", "64", "--stride", "64", "--basic",
+        subprocess.run([MKRESULT, "--slides", str(n), "--windows", "2x2", "--window", "64", "--stride", "64",
                         path("%d slides" % n)], check=True)
     tall = os.path.join(work, "tall.svs")
     subprocess.run([MKSLIDE, "--size", "300x2700", tall], check=True)
