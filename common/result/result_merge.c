@@ -190,9 +190,8 @@ static int list_all(struct merge *m, int n, struct err *e)
 /* Has the file of a part what was listed? Buffers are sized by what was. */
 static bool is_as_listed(const struct merge *m, const struct result *r, const struct part *p)
 {
-    return !result_same_params(&m->params, result_params(r), NULL) &&
-           p->index < result_slides(r) && !strcmp(result_slide_name(r, p->index), p->name) &&
-           (!p->copied || result_table_of(r));
+    return !result_same_params(&m->params, result_params(r), NULL) && p->index < result_slides(r) &&
+           !strcmp(result_slide_name(r, p->index), p->name) && (!p->copied || result_table_of(r));
 }
 
 /* The open file of a part. */
