@@ -474,7 +474,7 @@ function openSlide() {
   drawNumbers(experts, k, more);
   if (D.results) {
     const of = ' --slide=' + quoted(D.names[k]), from = ' ' + quoted(D.results);
-    if (!old(k)) putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + (poolOf(k).below === null ? '' : ' --below=' + poolOf(k).below) + of + ' -o regions.geojson' + from);
+    putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + (poolOf(k).below === null ? '' : ' --below=' + poolOf(k).below) + of + ' -o regions.geojson' + from);
     putCommand(experts, 'Histogram and map: ', 'h5spec plot --map' + of + ' -o slide.svg' + from);
   }
   d.focus({preventScroll: true});
