@@ -225,7 +225,8 @@ int h5_has_link(hid_t parent, const char *name, struct err *e)
 static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes, struct err *e)
 {
     int64_t want;
-    const int stored = h5_has(ds, "stored_crc32", e); /* of JPEG strips: checked when they are read */
+    const int stored =
+        h5_has(ds, "stored_crc32", e); /* of JPEG strips: checked when they are read */
     if (stored)
         return stored < 0 ? -1 : 0;
     if (h5_get_int(ds, "crc32", 0, UINT32_MAX, &want, e))
