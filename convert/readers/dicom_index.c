@@ -145,6 +145,8 @@ static int copy_names(const struct folder *f, const char *series, char ***names,
     if (*names && *n == end - first)
         return 0;
     dicom_index_free(*names, *n);
+    *names = NULL; /* the caller frees them, too */
+    *n = 0;
     return err_set(e, "out of memory");
 }
 
