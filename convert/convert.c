@@ -2,6 +2,8 @@
 #include "convert/convert.h"
 
 #include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/publish.h"
@@ -10,22 +12,25 @@
 #include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_encoder.h"
 #include "common/store/gray.h"
+#include "common/store/store.h"
+#include "convert/convert_options.h"
 #include "convert/convert_tile.h"
 #include "convert/plan.h"
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
-#include "convert/resolution.h"
-#include "convert/space.h"
 #include "convert/tissue/overview.h"
 #include "convert/tissue/tissue.h"
 #include "convert/tissue/tissue_mask.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -360,6 +365,56 @@ static int check_arrival(const struct convert *c, struct err *e)
     return err_set(e, "none of its tiles can be read; copy the slide again");
 }
 
+/*
+ * Is there room on the disk for a store? Asked before it is begun.
+ */
+
+/* A lower bound of the store's size. Deflate needs about four times the bytes of a JPEG slide, and
+ * seldom more than 0.45 of the pixels'. The estimate is careful, so that nothing is rejected
+ * wrongly. */
+static double least_bytes(const struct store_info *i, const struct tissue *only)
+{
+    const int64_t columns = store_chunk_columns(i);
+    const int64_t rows = (i->height + i->chunk_rows - 1) / i->chunk_rows;
+    int64_t stored = 0;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t col = 0; col < columns; col++)
+            stored += !only || tissue_any(only, col * i->chunk_cols, row * i->chunk_rows,
+                                          i->chunk_cols, i->chunk_rows);
+    const double pixels = (double)stored * (double)store_chunk_bytes(i);
+    const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
+    if (i->codec->id == CODEC_NONE)
+        return pixels;
+    if (codec_keeps(i->codec)) /* the slide has other levels and pictures, too */
+        return i->level == 0 ? packed / 8 : 0;
+    /* lz4 and zstd come within a tenth of deflate */
+    return 0.5 *
+           (packed < 0.45 * pixels && i->level == 0 ? packed : 0.45 * pixels / (i->level ? 2 : 1));
+}
+
+/* `only`: chunks without tissue are left out; NULL: none are. -1: there is too little room for any
+ * store of this slide. */
+static int space_check(const struct store_info *i, const struct tissue *only, const char *target,
+                       struct err *e)
+{
+    struct statvfs fs;
+    char need[32], there[32];
+    const char *slash = strrchr(target, '/');
+    char *folder = slash ? strndup(target, (size_t)(slash - target) + 1) : strdup("./");
+    const bool known = folder && statvfs(folder, &fs) == 0;
+    free(folder);
+    if (!known)
+        return 0; /* creating the file will report the error */
+    const double least = least_bytes(i, only), space = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (space >= least)
+        return 0;
+    return err_set(
+        e,
+        "too little disk space left: at least %s are needed, %s are free; free some, or name "
+        "another output",
+        number_size(need, least), number_size(there, space));
+}
+
 static int confirm_file(void *ctx, const struct slide_file *file)
 {
     struct err *e = ctx;
@@ -471,6 +526,87 @@ void convert_free(struct convert *c)
     slide_close(c->slide);
     slide_file_close(c->file);
     free(c);
+}
+
+/*
+ * Opens the level of a slide that the options ask for, by number or by resolution.
+ *
+ * A level's resolution is the um per level-0 pixel times the downsample of the level. Nothing is
+ * resampled: a slide without a fitting level is rejected, and the message lists what it has.
+ */
+
+/* Relative distance of the worse direction from the wanted resolution. */
+static double distance(const struct slide_info *i, double downsample, double wanted)
+{
+    const double x = fabs(i->mpp_x * downsample - wanted), y = fabs(i->mpp_y * downsample - wanted);
+    return (x > y ? x : y) / wanted;
+}
+
+/* "level 0 has 0.25, level 1 has 1" */
+static void list_levels(const struct slide_info *i, char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int64_t k = 0; k < i->levels && n + 48 < size; k++)
+        n += (size_t)snprintf(out + n, size - n, "%slevel %" PRId64 " has %.4g", k ? ", " : "", k,
+                              sqrt(i->mpp_x * i->mpp_y) * i->downsamples[k]);
+}
+
+static int find_level(const char *path, const struct slide_info *i, const struct convert_options *o,
+                      int64_t *level, struct err *e)
+{
+    char has[400];
+    if (!(i->mpp_x > 0 && i->mpp_y > 0))
+        return err_set(e,
+                       "%s: the slide does not state its resolution; --mpp-override X gives it, in "
+                       "um per pixel of level 0",
+                       path);
+    *level = 0;
+    for (int64_t k = 1; k < i->levels; k++)
+        if (distance(i, i->downsamples[k], o->mpp) < distance(i, i->downsamples[*level], o->mpp))
+            *level = k;
+    if (distance(i, i->downsamples[*level], o->mpp) <= o->mpp_tolerance + 1e-9)
+        return 0;
+    list_levels(i, has, sizeof has);
+    return err_set(e,
+                   "%s: no level has %g um/px within %g %%: %s; choose another --mpp, a larger "
+                   "--mpp-tolerance or a --level",
+                   path, o->mpp, o->mpp_tolerance * 100, has);
+}
+
+static struct slide *open_level(const struct slide_file *file, int64_t level,
+                                const struct convert_options *o, struct slide_info *info,
+                                struct err *e)
+{
+    struct slide *s = slide_open(file, level, o->threads, info, e);
+    if (s && o->mpp_override > 0)
+        info->mpp_x = info->mpp_y = o->mpp_override;
+    else if (s)
+        slide_check_mpp(info);
+    return s;
+}
+
+/*
+ * With o->mpp > 0: the level whose resolution is nearest to it, if both directions lie within
+ * o->mpp_tolerance x o->mpp. Else level o->level. o->mpp_override > 0 replaces what the slide
+ * states (um per level-0 pixel). On failure NULL with a message that names the file; then
+ * slide_may_pass(errno) says whether the error may pass.
+ */
+static struct slide *resolution_open(const struct slide_file *file, const struct convert_options *o,
+                                     struct slide_info *info, struct err *e)
+{
+    int64_t level = 0;
+    if (!(o->mpp > 0))
+        return open_level(file, o->level, o, info, e);
+    struct slide *s = open_level(file, 0, o, info, e);
+    if (!s)
+        return NULL;
+    const int r = find_level(file->path, info, o, &level, e);
+    if (!r && level == 0)
+        return s;
+    slide_close(s);
+    errno = 0;
+    return r ? NULL : open_level(file, level, o, info, e);
 }
 
 static int open_slide(struct convert *c, struct err *e)

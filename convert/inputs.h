@@ -31,7 +31,7 @@ struct inputs {
     size_t n_skipped;
 };
 
-/* Adds a slide or, for a folder, every slide below it (search.h), sorted by path. A word that leads
+/* Adds a slide or, for a folder, every slide below it, sorted by path. A word that leads
  * to no slide becomes an input with a problem. -1 only when out of memory. */
 int inputs_add(struct inputs *in, const char *word, struct err *e);
 /* Adds the paths of a file (cli_list). */

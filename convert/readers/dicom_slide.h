@@ -1,7 +1,7 @@
 /*
  * dicom_slide.h - the files of one DICOM slide: its levels and its thumbnail.
  *
- * They share a SeriesInstanceUID and lie in one folder (dicom_index.h). Any of them opens the
+ * They share a SeriesInstanceUID and lie in one folder. Any of them opens the
  * slide. A series of several pyramids, focal planes or optical paths is no slide. The label and the
  * overview, which shows the label, are never read beyond their headers.
  */

@@ -223,7 +223,7 @@ static int open_whole(struct picture *v, opener *open, profiler *icc, struct ban
     struct rows *r;
     v->open = open;
     const int bad = open(&r, v->file, &v->whole, e);
-    if (bad == ROWS_DAMAGED) /* named by file_kind.h */
+    if (bad == ROWS_DAMAGED) /* named by slide.c */
         return 0;
     if (bad)
         return rejected(bad, e);

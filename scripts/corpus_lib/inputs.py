@@ -1,6 +1,6 @@
 """The slides that a user names: files, folders, lists of both.
 
-The search of folders follows the rule of wsi2h5 (convert/search.h): links are followed; each folder
+The search of folders follows the rule of wsi2h5 (convert/inputs.c): links are followed; each folder
 is searched once, and none above the first, so loops end; DICOM files of one series in one folder
 are one slide, named after the largest; the folder NAME of a MIRAX slide NAME.mrxs is not searched;
 hidden names are skipped. What cannot be used is reported with its reason, and the other slides are
