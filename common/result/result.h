@@ -241,7 +241,8 @@ int result_check_params(const struct result_params *p, struct err *e);
 /* 0 if equal, else -1; the message names the first difference. */
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e);
 
-/* Allocates counts (zero), maps (their fill values), groups (0) and sums of spectra (0). nx, ny and group_count must be set. */
+/* Allocates counts (zero), maps (their fill values), groups (0) and sums of spectra (0). nx, ny and
+ * group_count must be set. */
 int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e);
 /* As result_slide_alloc(), but of maps and spectra only those among `parts`. */
 int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,

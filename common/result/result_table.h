@@ -44,7 +44,8 @@ struct result_table *result_table_create(hid_t file, const struct result_params 
 int result_table_add(struct result_table *t, const struct result_slide *s,
                      const struct result_numbers *n, const char *result,
                      const struct result_stamp *stamp, struct err *e);
-/* The same with row k of another table; its histogram is copied as it is stored. *row gets the row, without the histogram. */
+/* The same with row k of another table; its histogram is copied as it is stored. *row gets the row,
+ * without the histogram. */
 int result_table_copy(struct result_table *t, struct result_table *from, int64_t k,
                       const char *result, const struct result_row **row, struct err *e);
 /* Writes the columns. */

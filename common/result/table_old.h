@@ -12,8 +12,8 @@
 #include "common/result/result_write.h"
 
 struct table_old;
-/* NULL if there is no such table, a damaged one, or one of another version of the program, which may
- * count differently. */
+/* NULL if there is no such table, a damaged one, or one of another version of the program, which
+ * may count differently. */
 struct table_old *table_old_open(const char *path);
 struct result *table_old_result(const struct table_old *o);
 /* The rows of a result, by its path from the folder of the table: their number, and *rows gets the
