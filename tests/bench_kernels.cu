@@ -433,7 +433,7 @@ static void check_and_time(const std::vector<uint8_t> &rgb, int w, int h, int64_
     printf("%s, %lld x %lld px, %lld windows; median of %d, ms\n", channels == 3 ? "RGB" : "gray",
            (long long)width, (long long)height, (long long)(s.nx * s.ny), RUNS);
     const float alone = cufft_alone(s);
-    const float smooth = timed(s, {"", nothing, NULL, false, false}, true);
+    const float smooth = timed(s, {"", nothing, NULL, false}, true);
     printf("%-40s %8.2f\n%-40s %8.2f\n", "cuFFT alone, windows already gathered", alone,
            "gray and smoothing alone", smooth);
     printf("%-40s %8s %8s %10s %12s\n", "", "windows", "all", "of cuFFT", "mass off %");
