@@ -61,7 +61,7 @@ static void map_follow_say(struct map_follow *f, const char *text)
 {
     if (strncmp(f->said, text, sizeof f->said - 1))
         cli_say("%s", text);
-    snprintf(f->said, sizeof f->said, "%s", text);
+    snprintf(f->said, sizeof f->said, "%.*s", (int)sizeof f->said - 1, text);
 }
 
 /* A line has ended. The first one that is no comment is the header: rows begin at -1. */
