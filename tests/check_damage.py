@@ -132,17 +132,4 @@ def test_left_out_tiles():
     expect(got["windows_damaged"] == got["windows_missing"] == 0, "%s", got)
 
 
-def test_results_of_version_0_1_do_not_say():
-    old = spectrum(store(made("--size", "600x500", name="other")))
-    with h5py.File(old, "r+", libver=("v110", "v110")) as f:
-        for g in (f, *f["slides"].values()):
-            for name in (*NAMES, "skip_damaged"):
-                del g.attrs[name]
-    out = os.path.join(tmp(), "sum.h5")
-    run(H5SPEC, "merge", "-q", "-o", out, old, spectrum(damaged()))
-    (line,) = json_lines(run(H5SPEC, "info", "--json", out).out)
-    expect(all(name not in line for name in NAMES) and line["skip_damaged"] is False, "%s", line)
-    expect(line["slides"][0]["windows_damaged"] > 0, "%s", line)
-
-
 main(globals())

@@ -33,10 +33,14 @@ static void test_std_of_nearly_flat_windows(void)
 static void test_maps_of_a_window(void)
 {
     const struct result_params p = spectrum_defaults();
-    float mean[6] = {0}, std[6] = {0};
-    const struct result_map maps[RESULT_MAPS] = {
-        [RESULT_MEAN] = {.values = mean}, [RESULT_STD] = {.values = std}};
-    const struct spectrum_band d = {.nx = 3, .ny = 2, .maps = maps};
+    float mean[6] = {0}, std[6] = {0}, others[RESULT_MAPS][6];
+    struct result_map maps[RESULT_MAPS];
+    for (int m = 0; m < RESULT_MAPS; m++)
+        maps[m] = (struct result_map){.values = others[m]};
+    maps[RESULT_MEAN].values = mean;
+    maps[RESULT_STD].values = std;
+    struct spectrum_features features = {.values = {4, 4, 4, 4, 4, 4, 4}};
+    const struct spectrum_band d = {.nx = 3, .ny = 2, .maps = maps, .features = &features};
     const struct spectrum_window w = {.n = 4, .sum = 500, .squares = 3 * 10000 + 40000};
     spectrum_put_window(&p, &d, 4, &w);
     spectrum_put_window(&p, &d, 5, &(struct spectrum_window){0});
