@@ -667,7 +667,7 @@ def test_verify_of_stores_and_results():
     expect(bad not in p.out and len(p.err.splitlines()) == 2, "%s", p.out + p.err)
     says(p.err, bad, "2 valid, 1 failed")
     lines = json_lines(run(H5SPEC, "verify", "--json", store(good()), bad, status=1).out)
-    expect([(x["file"], x["kind"], x["status"]) for x in lines] ==
+    expect([(x["input"], x["kind"], x["status"]) for x in lines] ==
            [(store(good()), "store", "valid"), (bad, "result", "failed")], "%s", lines)
     expect(lines[0]["chunks"] == 9 and lines[1]["message"].startswith(bad), "%s", lines)
 

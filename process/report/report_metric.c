@@ -8,9 +8,10 @@
 
 static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_MEAN] = {"mean_db", "amount of detail", " dB", 1,
-                     "mean of all log magnitudes of the slide; more tissue gives more"},
+                     "mean of all log magnitudes of the slide; more tissue gives more",
+                     .low = NULL},
     [REPORT_STD] = {"std_db", "spread of detail", " dB", 1,
-                    "standard deviation of all log magnitudes of the slide"},
+                    "standard deviation of all log magnitudes of the slide", .low = NULL},
     [REPORT_FOCUS_P05] = {"focus_p05", "sharpness, worst 5 %", " dB", 1,
                           "5 % " OF_TISSUE " have a lower focus_db",
                           .low = "the least sharp tissue is less sharp than that of the others",
@@ -22,7 +23,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                           .high = "tissue sharper or noisier than in the others", .least = 1,
                           .look = REPORT_LOOK_MAP},
     [REPORT_FOCUS_P95] = {"focus_p95", "sharpness, best 5 %", " dB", 1,
-                          "95 % " OF_TISSUE " have a lower focus_db"},
+                          "95 % " OF_TISSUE " have a lower focus_db", .low = NULL},
     [REPORT_SHARP_P50] = {"sharp_p50", "sharpness of fine detail", " dB", 1,
                           "median of sharp_db " OF_TISSUE,
                           .low = "tissue slightly less sharp than in the others",
@@ -36,7 +37,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                         "standard deviations",
                         .most = 0.01, .look = REPORT_LOOK_MAP},
     [REPORT_SLOPE] = {"slope", "fall of the spectrum", "", 2,
-                      "how steeply the level falls over four octaves of spatial frequency"},
+                      "how steeply the level falls over four octaves of spatial frequency",
+                      .low = NULL},
     [REPORT_TISSUE] = {"tissue_fraction", "tissue", " %", 0,
                        "part of the slide's area that the tissue map marks",
                        .low = "much less tissue than on the others",
@@ -92,9 +94,10 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .high = "motion", .least = 2.2, .floor = 0.25, .specific = true},
     [REPORT_DETAIL_4] = {"detail_4px_db", "detail of 4 px", " dB", 1,
                          "level of the tissue's mean spectrum at periods of 4 to 4.8 "
-                         "px, less that at 17 to 25 px"},
+                         "px, less that at 17 to 25 px",
+                         .low = NULL},
     [REPORT_DETAIL_7] = {"detail_7px_db", "detail of 7 px", " dB", 1,
-                         "the same at periods of 6.2 to 8.3 px"},
+                         "the same at periods of 6.2 to 8.3 px", .low = NULL},
     [REPORT_QUALITY] = {"jpeg_quality", "JPEG quality", "", 0,
                         "from the quantisation tables of the slide's tiles, 1 to 100",
                         .low = "compressed more strongly than the others",
@@ -107,7 +110,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_W1] = {"w1_db", "difference from the others", " dB", 1,
                    "W1 distance: area between the slide's cumulative histogram and "
                    "the pointwise median of the comparison group's; it ranks slides "
-                   "and sets no flag"},
+                   "and sets no flag",
+                   .low = NULL},
 };
 
 const struct report_metric *report_metric(int metric)
