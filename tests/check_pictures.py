@@ -367,6 +367,12 @@ def test_a_small_file_is_no_huge_picture():
         begun = time.time()
         says(convert(slide, "--codec", "none", status=1)[1].err, "too small", "copy ")
         expect(time.time() - begun < 5, "%s took %.0f s", slide, time.time() - begun)
+    t = Tiff(write("empty.tif", p))
+    for tag, value in ((LENGTH, 14_000_000), (ROWS_PER_STRIP, 14_000_000), (STRIP_BYTES, 0)):
+        t.set(tag, value)
+    begun = time.time()
+    says(convert(t.save(os.path.join(tmp(), "empty.tif")), "--codec", "none", status=1)[1].err, "nothing of it was scanned")
+    expect(time.time() - begun < 5, "%.0f s", time.time() - begun)
 
 
 # --- nothing arrives ---

@@ -221,10 +221,13 @@ static int check_bytes(const struct reading *r, struct err *e)
     double pixels = 0;
     for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
         pixels += p->places[k].bytes > 0 ? segment : 0;
-    if (pixels <= (double)most_ratio(p->compression) * ((double)r->t.bytes + 1))
+    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->t.bytes + 1))
         return 0;
-    err_set(e, "the file is too small for %" PRId64 " x %" PRId64 " px; copy the file again",
-            p->width, p->height);
+    if (pixels <= 0)
+        err_set(e, "nothing of it was scanned: all its tiles or strips are missing");
+    else
+        err_set(e, "the file is too small for %" PRId64 " x %" PRId64 " px; copy the file again",
+                p->width, p->height);
     return ROWS_DAMAGED;
 }
 
