@@ -338,9 +338,9 @@ static int judge(const struct reading *r, struct err *e)
         return 0;
     }
     return err_set(e,
-                   "its OME-XML, which says where the slide is, is damaged: %s in line %lu; write "
-                   "the file anew with the program that made it",
-                   XML_ErrorString(code), (unsigned long)XML_GetCurrentLineNumber(r->parser));
+                   "its OME-XML, which says where the slide is, is damaged: %s; write the file "
+                   "anew with the program that made it",
+                   XML_ErrorString(code));
 }
 
 static int parse(struct reading *r, const char *text, size_t n, struct err *e)
