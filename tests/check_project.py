@@ -150,8 +150,8 @@ def macros_of_hdf5():
     return dict(re.findall(r"^#define (H5[A-Z]+[a-z]\w*)(?:\([^)]*\))? (H5\w+)", p.out, re.M))
 
 def test_calls_of_hdf5_are_those_of_1_10():
-    """A bare name means another function in each version of HDF5."""
-    bare = {name for name, form in macros_of_hdf5().items() if re.fullmatch(name + "[1-9]", form)}
+    """A bare name means another function in each version of HDF5, unless 1.10 knew no other form of it."""
+    bare = {name for name, form in macros_of_hdf5().items() if re.fullmatch(name + "[2-9]", form)}
     expect({"H5Gcreate", "H5Dopen", "H5Aiterate"} <= bare, "functions of several forms: %s", sorted(bare))
     no_offences(["%s:%d calls %s: add its number" % (name, n, f) for name, lines in code() for n, line in enumerate(lines, 1)
                  for f in re.findall(r"\bH5\w+", line) if f in bare])
