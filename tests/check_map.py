@@ -535,7 +535,7 @@ def enlarged(result, nx, ny):
 
 
 def finish(f):
-    """Makes the checksums of a result of version 1 match."""
+    """Makes the checksums match that map looks at."""
     reseal(f)
     for s in f["slides"].values():
         parts = [s[k][()] for k in ("histogram", "window_mean_db", "window_std_db", "groups_done")]

@@ -74,7 +74,7 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
     const int code = errno;
     free(path);
     errno = code;
-    if (!found) /* a file that nobody may read cannot be told from one that is not DICOM */
+    if (!found) /* without permission: not known to be DICOM, so passed over */
         return slide_may_pass(code) && code != EACCES && code != EPERM
                    ? err_sys(e, "%s in its folder cannot be read", name)
                    : 0;

@@ -202,7 +202,7 @@ static int take_places(const struct reading *r, struct err *e)
 }
 
 /* Bytes of pixels per byte of a file: deflate packs 1,032 bytes into one, LZW up to 2,731 and
- * PackBits 64; of others nobody knows. Without compression half of the file may be lost. */
+ * PackBits 64; for others no limit is known. Without compression half of the file may be lost. */
 static uint64_t most_ratio(int compression)
 {
     enum { LZW = 5, DEFLATE = 8, OLD_DEFLATE = 32946 };

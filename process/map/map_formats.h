@@ -47,8 +47,7 @@ void map_overlay_size(int64_t slide_width, int64_t slide_height, int64_t most, i
  *
  * CSV: i,j,x_px,y_px,size_px,FEATURE...,coverage[,flags] for every place; fields without a value
  * are empty. (x_px, y_px) is the upper left corner. Flags (enum result_flag) say why a window has
- * no value; maps of cells, and results of version 1, have none. Sharpness of glass is there, beside
- * the column tissue.
+ * no value; maps of cells have none. Sharpness of glass is included, beside the column tissue.
  */
 
 /* maps[n]: the features, enum result_map_number. */
