@@ -304,27 +304,19 @@ def test_one_call_that_fails_once_changes_neither_reader_nor_codec_nor_thumbnail
 
 def test_a_slide_that_is_replaced_between_two_opens():
     """Its own reader holds one file, OpenSlide would open the other one."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
-    with open(source, "w") as f:
-        f.write("""#define _GNU_SOURCE
-            #include <dlfcn.h>
-            #include <stdio.h>
-            #include <stdlib.h>
-            void *openslide_open(const char *path) {
-                void *(*f)(const char *);
-                static int calls;
-                *(void **)&f = dlsym(RTLD_NEXT, "openslide_open");
-                const int now = ++calls == atoi(getenv("AT")), after = getenv("AFTER") != NULL;
-                if (now && !after)
-                    rename(getenv("NEW"), path);
-                void *o = f(path);
-                if (now && after)
-                    rename(getenv("NEW"), path);
-                return o;
-            }""")
-    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    library = preloaded("""
+        void *openslide_open(const char *path) {
+            void *(*f)(const char *);
+            static int calls;
+            *(void **)&f = dlsym(RTLD_NEXT, "openslide_open");
+            const int now = ++calls == atoi(getenv("AT")), after = getenv("AFTER") != NULL;
+            if (now && !after)
+                rename(getenv("NEW"), path);
+            void *o = f(path);
+            if (now && after)
+                rename(getenv("NEW"), path);
+            return o;
+        }""")
     whole, other = made("--size", "900x800", name="t"), made("--size", "700x500", name="n")
     openslides = made("--size", "900x800", "--compression", "lzma", name="l")
     for kind, after in itertools.product((whole, openslides), ({}, {"AFTER": "1"})):
@@ -374,21 +366,13 @@ def test_values_that_libtiff_lists_without_having_memory_for_them():
 
 def test_what_a_lock_leaves_in_errno_is_no_error():
     """Waiting for a lock inside OpenSlide sets EAGAIN; a damaged tile after it is still a damaged tile."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    source, library = (os.path.join(tmp(), "eagain." + end) for end in ("c", "so"))
-    with open(source, "w") as f:
-        f.write("""#define _GNU_SOURCE
-            #include <dlfcn.h>
-            #include <errno.h>
-            #include <stdint.h>
-            void openslide_read_region(void *o, uint32_t *p, int64_t x, int64_t y, int32_t l, int64_t w, int64_t h) {
-                void (*f)(void *, uint32_t *, int64_t, int64_t, int32_t, int64_t, int64_t);
-                *(void **)&f = dlsym(RTLD_NEXT, "openslide_read_region");
-                f(o, p, x, y, l, w, h);
-                errno = EAGAIN;
-            }""")
-    run("cc", "-shared", "-fPIC", "-o", library, source, "-ldl")
+    library = preloaded("""
+        void openslide_read_region(void *o, uint32_t *p, int64_t x, int64_t y, int32_t l, int64_t w, int64_t h) {
+            void (*f)(void *, uint32_t *, int64_t, int64_t, int32_t, int64_t, int64_t);
+            *(void **)&f = dlsym(RTLD_NEXT, "openslide_read_region");
+            f(o, p, x, y, l, w, h);
+            errno = EAGAIN;
+        }""")
     slide = made("--size", "800x700", "--compression", "deflate", "--garbage", "1,1", name="bad")
     out = os.path.join(tmp(), "x.h5")
     p = run(WSI2H5, "-o", out, slide, status=4, env=dict(os.environ, LD_PRELOAD=library))

@@ -151,25 +151,16 @@ def test_a_folder_that_cannot_be_asked_for_is_named_with_the_error():
 
 
 def test_a_store_that_is_replaced_while_it_is_verified():
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
-    with open(source, "w") as f:
-        f.write("""#define _GNU_SOURCE
-            #include <dlfcn.h>
-            #include <stdio.h>
-            #include <stdlib.h>
-            #include <unistd.h>
-            ssize_t pread(int fd, void *to, size_t n, off_t at) {
-                ssize_t (*f)(int, void *, size_t, off_t);
-                static int calls;
-                *(void **)&f = dlsym(RTLD_NEXT, "pread");
-                if (++calls == atoi(getenv("AT")))
-                    rename(getenv("NEW"), getenv("OLD"));
-                return f(fd, to, n, at);
-            }
-            ssize_t pread64(int fd, void *to, size_t n, off_t at) { return pread(fd, to, n, at); }""")
-    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    library = preloaded("""
+        ssize_t pread(int fd, void *to, size_t n, off_t at) {
+            ssize_t (*f)(int, void *, size_t, off_t);
+            static int calls;
+            *(void **)&f = dlsym(RTLD_NEXT, "pread");
+            if (++calls == atoi(getenv("AT")))
+                rename(getenv("NEW"), getenv("OLD"));
+            return f(fd, to, n, at);
+        }
+        ssize_t pread64(int fd, void *to, size_t n, off_t at) { return pread(fd, to, n, at); }""")
     other, changed = store(made("--size", "900x500", "--seed", "5", name="other")), 0
     for at in range(1, 40, 3):
         path, new = (os.path.join(tmp(), n) for n in ("s.h5", "new"))
@@ -197,34 +188,23 @@ def test_remains_of_killed_writers():
 
 def test_a_result_that_is_replaced_between_two_opens():
     """What is sized by a result is filled when it is opened again: "changed", never another one's numbers."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    source, library = (os.path.join(tmp(), "replace." + end) for end in ("c", "so"))
-    with open(source, "w") as f:
-        f.write("""#define _GNU_SOURCE
-            #include <dlfcn.h>
-            #include <fcntl.h>
-            #include <stdarg.h>
-            #include <stdio.h>
-            #include <stdlib.h>
-            #include <string.h>
-            static int opened(const char *name, const char *path, int flags, int mode) {
-                int (*f)(const char *, int, ...);
-                static int calls;
-                *(void **)&f = dlsym(RTLD_NEXT, name);
-                if (!strcmp(path, getenv("OLD")) && ++calls == atoi(getenv("AT")))
-                    rename(getenv("NEW"), path);
-                return f(path, flags, mode);
-            }
-            int open(const char *path, int flags, ...) {
-                va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
-                return opened("open", path, flags, mode);
-            }
-            int open64(const char *path, int flags, ...) {
-                va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
-                return opened("open64", path, flags, mode);
-            }""")
-    run("gcc", "-shared", "-fPIC", "-o", library, source)
+    library = preloaded("""
+        static int opened(const char *name, const char *path, int flags, int mode) {
+            int (*f)(const char *, int, ...);
+            static int calls;
+            *(void **)&f = dlsym(RTLD_NEXT, name);
+            if (!strcmp(path, getenv("OLD")) && ++calls == atoi(getenv("AT")))
+                rename(getenv("NEW"), path);
+            return f(path, flags, mode);
+        }
+        int open(const char *path, int flags, ...) {
+            va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
+            return opened("open", path, flags, mode);
+        }
+        int open64(const char *path, int flags, ...) {
+            va_list ap; va_start(ap, flags); const int mode = va_arg(ap, int); va_end(ap);
+            return opened("open64", path, flags, mode);
+        }""")
     whole, seen = small(), set()
     left, right = (os.path.join(tmp(), n) for n in ("left.h5", "right.h5"))
     for name, options in ((left, ()), (right, ())):

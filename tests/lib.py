@@ -180,6 +180,18 @@ def real(name):
     return path
 
 
+def preloaded(text):
+    """A library made of a text in C, for LD_PRELOAD."""
+    if SAN:
+        raise Skip("a preloaded library and a sanitizer do not go together")
+    source, library = (os.path.join(tmp(), "preloaded." + end) for end in ("c", "so"))
+    with open(source, "w") as f:
+        f.write("#define _GNU_SOURCE\n" + "".join("#include <%s.h>\n" % name for name in (
+            "dlfcn errno fcntl stdarg stdint stdio stdlib string unistd").split()) + text)
+    run("cc", "-shared", "-fPIC", "-o", library, source, "-ldl")
+    return library
+
+
 def failing_allocations(argv, out, *shims, first=None, most=None, **settings):
     """Runs a command that makes the file `out` (None: none) with one failing allocation each time. Every place of our programs that
     allocates, itself or through a library, is met once, or up to `most` times; `first`: only this many from the beginning. Yields each run, which has status and err, and "allocation k of n"."""
