@@ -9,6 +9,7 @@ from lib import *
 
 FILL = -32768
 COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
+FILLED = MISSING | DAMAGED | LEFT_OUT
 # the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
 MIDDLE, NEXT, COARSE, FINE = 3, 4, 6, 2
 HALF, UNKNOWN = 50, 255  # percent of a window that is tissue
@@ -138,7 +139,7 @@ def compare(path, *options, **parameters):
     geometry = {k: parameters[k] for k in ("window", "stride") if k in parameters}
     tissue = tissue_windows(path, data["window_flags"].shape, **geometry)
     flags = data["window_flags"]
-    want = Features(picture(path), tissue, flags & COUNTED != 0, flags & (MISSING | DAMAGED | LEFT_OUT) != 0, **parameters)
+    want = Features(picture(path), tissue, flags & COUNTED != 0, flags & FILLED != 0, **parameters)
     near(decibels(data["window_level_db"]), want.level, 0.02, "level")
     near(decibels(data["window_focus_db"]), want.focus, 0.03, "focus")
     near(decibels(data["window_fine_db"]), want.fine, 0.03, "fine")
@@ -165,7 +166,7 @@ def compare(path, *options, **parameters):
 
 def brightness(data):
     """glass_gray and so on, from the maps (common/result/spectrum_numbers.h)."""
-    here = (data["window_gray"] != 255) & (data["window_flags"] & (MISSING | DAMAGED | LEFT_OUT) == 0)
+    here = (data["window_gray"] != 255) & (data["window_flags"] & FILLED == 0)
     gray, tissue, level = (data["window_" + k][here].astype(float) for k in ("gray", "tissue", "level_db"))
     median = lambda v: np.sort(v)[(len(v) - 1) // 2] if len(v) else np.nan
     low = {"glass_gray": np.nan, "noise_db": np.nan, "tissue_gray": median(gray[tissue >= HALF]),
@@ -235,7 +236,8 @@ def check_quantiles(attrs, data):
     for name in ("focus", "fine", "sharp"):
         want = quantiles("window_%s_db" % name, data["window_tissue"] >= HALF, (0.05, 0.5, 0.95))
         near([attrs["%s_p%s" % (name, p)] for p in ("05", "50", "95")], want, 1e-6, "quantiles of " + name)
-    near(attrs["glass_p03"], quantiles("window_level_db", data["window_tissue"] == 0, (0.03,))[0], 1e-6, "glass")
+    glass = (data["window_tissue"] == 0) & (data["window_flags"] & FILLED == 0)
+    near(attrs["glass_p03"], quantiles("window_level_db", glass, (0.03,))[0], 1e-6, "glass")
 
 
 def plain(*options, name="plain"):
@@ -467,6 +469,15 @@ def test_flags_of_damage():
     expect((flags & COUNTED).all() and (flags & DAMAGED).any() and (flags & MISSING).any(), "%s", flags)
     flags = check_flags(damaged, "--skip-damaged")
     expect(np.array_equal(flags & COUNTED != 0, flags & DAMAGED == 0), "%s", flags)
+
+
+def test_glass_that_was_never_scanned_has_no_noise():
+    """A third of the slide is missing: it is no glass of the scanner's."""
+    missing = ["--missing=%d,%d" % (k, j) for k in (4, 5) for j in range(5)]
+    attrs, data, _ = slide_of(spectrum(store(made("--size", "1400x1100", "--tissue", "rect:0,0,500,1100", *missing, name="part"))))
+    check_quantiles(attrs, data)
+    level = decibels(data["window_level_db"])
+    expect(attrs["glass_p03"] > level[data["window_flags"] & MISSING != 0].min() + 10, "%s", attrs["glass_p03"])
 
 
 def test_flags_of_left_out_tiles():

@@ -99,7 +99,8 @@ int features_quantiles(const struct features_values *v, const double *shares, in
     if (!counts)
         return -1;
     for (int64_t k = 0; k < v->n; k++)
-        if (v->values[k] != v->none && v->tissue[k] >= v->low && v->tissue[k] <= v->high) {
+        if (v->values[k] != v->none && v->tissue[k] >= v->low && v->tissue[k] <= v->high &&
+            !(v->flags[k] & v->without)) {
             counts[v->values[k] - INT16_MIN]++;
             known++;
         }

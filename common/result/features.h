@@ -66,6 +66,8 @@ struct features_values {
     /* [n]: windows are left out unless low <= tissue <= high (features_percent()). */
     const uint8_t *tissue;
     int low, high;
+    const uint8_t *flags; /* [n]: windows with one of the bits of `without` are left out */
+    uint8_t without;
 };
 /* The shares 0.05, 0.5 and 0.95. */
 extern const double features_shares[FEATURES_QUANTILES];

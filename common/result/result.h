@@ -115,7 +115,8 @@ enum result_flag {
     RESULT_FLAG_LEFT_OUT = 16, /* touches a tile that the store leaves out */
     RESULT_FLAG_NO_GROUP = 32, /* its group is not in the result; no other bit is set */
     RESULT_FLAG_EDGE = 64,     /* in the first or last row or column of the windows */
-    RESULT_FLAG_OUTSIDE = 128  /* not counted: too little of it lies inside the regions (roi) */
+    RESULT_FLAG_OUTSIDE = 128, /* not counted: too little of it lies inside the regions (roi) */
+    RESULT_FLAGS_FILLED = RESULT_FLAG_MISSING | RESULT_FLAG_DAMAGED | RESULT_FLAG_LEFT_OUT
 };
 
 enum result_type { RESULT_FLOAT32, RESULT_INT16, RESULT_UINT8 };
@@ -268,8 +269,8 @@ int result_find_quantiles(const struct result_slide *s, int map,
                           double quantiles[FEATURES_QUANTILES], struct err *e);
 /* Does a result have quantiles of this map? */
 bool result_has_quantiles(int map);
-/* The 3rd percentile of level_db over the windows that count and have no tissue: the noise of
- * scanner and encoder. */
+/* The 3rd percentile of level_db over the windows that count, have no tissue and touch no filled
+ * tile: the noise of scanner and encoder. */
 int result_find_glass(const struct result_slide *s, double *glass, struct err *e);
 /* They follow from the maps of gray, tissue and flags and from both spectra. */
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,

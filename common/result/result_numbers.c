@@ -125,11 +125,14 @@ void result_stain_place(const struct result_params *p, const struct result_slide
     free(v);
 }
 
+/* Windows of which glass_p03 can be. */
 static int64_t count_glass(const struct result_slide *s)
 {
+    const uint8_t *flags = s->maps[RESULT_FLAGS].values;
     int64_t n = 0;
     for (int64_t k = 0; knows_tissue(s) && k < s->nx * s->ny; k++)
-        n += ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == 0;
+        n += ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == 0 &&
+             !(flags[k] & RESULT_FLAGS_FILLED);
     return n;
 }
 
@@ -170,7 +173,7 @@ static void find_octaves(const struct result_params *p, const struct result_slid
 unsigned result_parts_of_numbers(void)
 {
     return RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_MAP(RESULT_FOCUS) |
-           RESULT_WITH_MAP(RESULT_TISSUE);
+           RESULT_WITH_MAP(RESULT_TISSUE) | RESULT_WITH_MAP(RESULT_FLAGS);
 }
 
 void result_find_numbers(const struct result_params *p, const struct result_slide *s,

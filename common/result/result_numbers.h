@@ -13,7 +13,7 @@
  *         2000.)
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
- * glass   The windows without tissue.
+ * glass   The windows without tissue that touch no filled tile.
  * sharp   The windows that count and are tissue, by their focus_db.
  *
  * Any thread.

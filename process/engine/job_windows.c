@@ -179,14 +179,14 @@ static int count_filled(struct job *j, int64_t first_wy, int64_t end_wy, struct 
 /* Windows that touch filled tiles show no pixels of the slide, so they are not in it. */
 static void fill_sample(struct job *j, int64_t first_wy, int64_t end_wy)
 {
-    const unsigned filled = RESULT_FLAG_MISSING | RESULT_FLAG_DAMAGED | RESULT_FLAG_LEFT_OUT;
     const int64_t nx = j->result.nx;
     for (int64_t wy = first_wy; wy < end_wy; wy++)
         for (int64_t wx = 0; wx < nx; wx++) {
             const int64_t k = wy * nx + wx;
             const bool glass = j->tissue && !j->tissue[k];
             const int kind = glass ? FEATURES_GLASS : FEATURES_TISSUE;
-            if ((flags_of(j)[k] & (filled | RESULT_FLAG_COUNTED)) == RESULT_FLAG_COUNTED &&
+            if ((flags_of(j)[k] & (RESULT_FLAGS_FILLED | RESULT_FLAG_COUNTED)) ==
+                    RESULT_FLAG_COUNTED &&
                 features_hash(wx, wy) < j->result.spectra[kind].threshold)
                 j->sample[k] = (uint8_t)(1 + kind);
         }
