@@ -169,9 +169,6 @@ bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed b
              jpeg_device $(if $(call on,$(NVJPEG)),bench_nvjpeg))
 	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)
 
-bench-codecs: $(B)/tests/bench_codecs
-	$(B)/tests/bench_codecs $(or $(SLIDE),$(error SLIDE=FILE names the slide whose tiles are packed))
-
 # scripts/demo and scripts/check install what is missing, then build
 demo:
 	+@MAKE='$(MAKE)' BUILD='$(B)' scripts/demo
@@ -251,7 +248,6 @@ help:
 	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, groff and clang-format 14 over the sources'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE JPEG_STORES=STORES'
-	@echo 'make bench-codecs  speed and size of codecs; SLIDE=FILE'
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
@@ -261,7 +257,7 @@ help:
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
-        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu bench-codecs demo programs-for-demo \
+        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
         install uninstall deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

@@ -59,11 +59,9 @@ $(B)/tests/%_small.o: cuda/%.cu $(B)/config
 $(B)/tests/bench_kernels_small: $(B)/tests/bench_kernels_small.o $(B)/tests/fused_small.o \
   $(filter-out %/fused.o,$(TEST_OBJECTS))
 	$(link) $(CUDA_LIBS) -lcufft $(LDLIBS)
-$(B)/tests/bench_peers $(B)/tests/bench_codecs: EXTRA = -O3
+$(B)/tests/bench_peers: EXTRA = -O3
 $(B)/tests/bench_peers: tests/bench_peers.c
 	$(link) $(call pkg,--cflags --libs,$(SLIDE_PC) fftw3f libdeflate) -lm
-$(B)/tests/bench_codecs: tests/bench_codecs.c
-	$(link) $(call pkg,--cflags --libs,openslide libdeflate libzstd liblz4) -lm
 
 # what the sweeps of tests/torture preload, and their tool for checksums of HDF5 metadata
 TORTURE  := $(patsubst %,$(B)/tests/torture_%,shim.so alloc.so where.so alone.so h5sum $(if $(TIFF_JPEG),abi.so))
