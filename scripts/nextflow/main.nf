@@ -1,4 +1,3 @@
-#!/usr/bin/env nextflow
 /*
  * A corpus with Nextflow: it carries out the batches of OUT/plan.tsv. One task per batch and step.
  *
