@@ -179,6 +179,8 @@ static int check_picture(struct jpeg_decoder *d, const struct jpeg_picture *p, s
                        (int)p->rows);
     if (file && (j->progressive_mode || j->arith_code || jpeg_has_multiple_scans(j)))
         return err_set(e, "not a baseline JPEG of one scan");
+    if (!j->progressive_mode && j->Ss > 0) /* version 3 of libjpeg-turbo decodes it */
+        return err_set(e, "lossless JPEG (SOF type 0xc3)");
     if (p->colours == JPEG_MARKED && components == 3 && !is_marked(j))
         return err_set(e, "no APP14 marker that states the colours");
     return 0;

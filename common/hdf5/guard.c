@@ -167,7 +167,9 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
     unsigned char h[34] = {0};
     const uint64_t left = address < g->file_bytes ? g->file_bytes - address : 0;
     if (guard_read_signed(g, address, "OHDR", h, left < sizeof h ? (size_t)left : sizeof h))
-        return -1;
+        return h[0] != 1 ? -1
+                         : guard_reject(g, "another program has rewritten it, with a header of "
+                                           "version 1");
     const unsigned flags = h[5];
     const size_t at = 6u + (flags & 0x20 ? 16u : 0u) + (flags & 0x10 ? 4u : 0u);
     const size_t width = (size_t)1 << (flags & 3);

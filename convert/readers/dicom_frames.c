@@ -312,8 +312,8 @@ static int place_frames(const struct frames *f, struct tiles *t, const struct sl
                           "converted as a series of its own");
     if (good && !p.bad && p.next == f->n)
         return 1;
-    err_set(e, "the positions of its frames are missing, or are not those of a grid of tiles");
-    return 0;
+    return err_set(e,
+                   "the positions of its frames are missing, or are not those of a grid of tiles");
 }
 
 static bool is_sparse(const struct dicom_instance *i)

@@ -225,23 +225,27 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
                          struct slide_info *info, struct err *e)
 {
     struct slide *s = NULL;
-    struct err why = {""};
+    struct err why = {""}; /* what a reader says of a file that it leaves to others */
     if (slide_file_bytes(file) == 0) {
         errno = 0;
         err_set(e, "%s: the file is empty; copy the slide again", file->path);
         return NULL;
     }
     for (const struct format *f = formats; f < formats_end; f++) {
-        const int r = is_usable(f) ? f->reader->open(&s, file, level, threads, info, &why) : 0;
+        struct err said = {""};
+        const int r = is_usable(f) ? f->reader->open(&s, file, level, threads, info, &said) : 0;
         if (r > 0) {
             take_reader(f->reader, why.msg, info);
             return s;
         }
-        if (r < 0) {
-            err_set(e, "%s", why.msg);
-            err_add(e, "%s", file->path);
+        if (r < 0 && (!why.msg[0] || slide_may_pass(errno))) {
+            err_set(e, "%s: %s", file->path, said.msg);
             return NULL;
         }
+        if (r < 0)
+            break; /* the first reader knows the format better */
+        if (said.msg[0])
+            why = said;
     }
     reject(file, why.msg, e);
     return NULL;

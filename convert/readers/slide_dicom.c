@@ -14,7 +14,6 @@
 #include "common/base/read_at.h"
 #include "convert/readers/dicom_frames.h"
 #include "convert/readers/dicom_slide.h"
-#include "convert/readers/slide_metadata.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -306,10 +305,12 @@ static void put_level(struct put *p, const struct dicom_slide *s, int64_t level)
     }
 }
 
-/* What the files state themselves, named as OpenSlide names it. */
-static int own_properties(const struct dicom_reader *d,
-                          int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+/* Named as OpenSlide names them. OpenSlide 4, which knows more, reads every file of the folder for
+ * each of its slides. */
+static int dicom_properties(struct slide *s,
+                            int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
+    const struct dicom_reader *d = from_slide(s);
     struct put p = {put, ctx, 0};
     put_text(&p, "openslide.vendor", d->info.vendor);
     put_text(&p, "openslide.quickhash-1", d->info.quickhash);
@@ -320,20 +321,6 @@ static int own_properties(const struct dicom_reader *d,
     for (int64_t k = 0; k < d->files.n; k++)
         put_level(&p, &d->files, k);
     return p.r;
-}
-
-/* OpenSlide 4 knows all properties of the file; others do not know the format. */
-static int dicom_properties(struct slide *s,
-                            int (*put)(void *ctx, const char *key, const char *value), void *ctx)
-{
-    const struct dicom_reader *d = from_slide(s);
-    struct slide_metadata *m = NULL;
-    struct slide_info w;
-    if (slide_metadata_open(&m, d->file, 0, &w, NULL) <= 0)
-        return own_properties(d, put, ctx);
-    const int r = slide_metadata_properties(m, put, ctx);
-    slide_metadata_close(m);
-    return r;
 }
 
 static int damaged(struct err *e, const char *what)
