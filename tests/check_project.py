@@ -292,7 +292,7 @@ RUN_OPTIONS = {
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
 OTHER_OPTIONS = {
-    "merge": {"--output": None, "--force": None, "--partial": None, "--table": None, "--mix-mpp": None, "--allow-duplicates": None, "--skip-duplicates": None, "--json": None,
+    "merge": {"--output": None, "--force": None, "--partial": None, "--table-from": None, "--mix-mpp": None, "--allow-duplicates": None, "--skip-duplicates": None, "--json": None,
               "--progress": None, "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
     "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},

@@ -1,4 +1,4 @@
-"""Merged results as tables: each slide a row, its maps left in its result (h5spec merge --table)."""
+"""Merged results as tables: each slide a row, its maps left in its result (h5spec merge)."""
 import csv
 import glob
 import io
@@ -10,6 +10,7 @@ from lib import *
 
 MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 LIBVER = ("v110", "v110")
+TABLE = ("--table-from", "1")
 
 
 def corpus(*options, names=("one", "two", "three")):
@@ -26,7 +27,7 @@ def results(folder, *name):
     return os.path.join(folder, "results", *name)
 
 
-def merged(folder, *argv, name="corpus.h5", status=0, options=("--table",)):
+def merged(folder, *argv, name="corpus.h5", status=0, options=TABLE):
     out = os.path.join(folder, name)
     return out, run(H5SPEC, "merge", "-q", *options, "-o", out, *(argv or [results(folder)]), status=status)
 
@@ -59,7 +60,7 @@ def test_maps_of_a_table_leave_no_results_open():
         with open(os.path.join(folder, "name"), "w") as f:
             f.write(name + "\n")
         run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
-    table, out = merged(folder, options=("--table", "--allow-duplicates"))[0], tmp()
+    table, out = merged(folder, options=(*TABLE, "--allow-duplicates"))[0], tmp()
     run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
     expect(len(os.listdir(out)) == len(names), "%s", os.listdir(out))
 
@@ -108,7 +109,7 @@ def test_merging_a_table_is_as_merging_its_results():
     # results are named as the table sees them, from wherever it is made
     for here, out, given in ((folder, "e.h5", "results"), (folder, "./e.h5", ".//results/"), (results(folder), "../e.h5", "."),
                              ("/", os.path.join(folder, "e.h5"), os.path.relpath(results(folder), "/"))):
-        run(H5SPEC, "merge", "-q", "--table", "-o", out, given, cwd=here)
+        run(H5SPEC, "merge", "-q", *TABLE, "-o", out, given, cwd=here)
         expect(bytes_of(os.path.join(folder, "e.h5")) == whole, "%s", given)
 
 
@@ -156,26 +157,47 @@ def test_slides_that_a_table_cannot_have():
     for g in ("1-2", "3-4"):
         parts.append(results(folder, g + ".h5"))
         shutil.copy(spectrum(one, "--groups", g), parts[-1])
-    out, p = merged(folder, *parts, status=1)
-    says(p.err, *parts, "slide one", "without --table")
     says(merged(folder, parts[0], status=1)[1].err, "slide one", "3-4", "missing")
-    says(merged(folder, options=("--table", "--partial"), status=2)[1].err, "--table", "--partial")
-    # a result that the table could not refer to
     elsewhere = os.path.join(tmp("elsewhere"), "two.h5")
     shutil.copy(results(folder, "two.h5"), elsewhere)
-    says(merged(folder, results(folder, "one.h5"), elsewhere, status=1)[1].err, elsewhere, "below the folder of the table")
-    says(run(H5SPEC, "merge", "--table", "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5"), status=1).err, "below the folder")
-    expect(not os.path.exists(out), "a table was written")
+    cannot = ((parts, parts + ["slide one", "merge its parts first"]), ((parts[0], "--partial"), ("whole slides",)),
+              ((results(folder, "one.h5"), elsewhere), (elsewhere, "below the folder of the table")))
+    out, table = os.path.join(folder, "out.h5"), merged(folder, results(folder, "three.h5"))[0]
+    before = bytes_of(table)
+    for argv, words in cannot:
+        says(run(H5SPEC, "merge", *TABLE, "-o", out, *argv).err, out, "slides are copied", *words)
+        run(H5SPEC, "merge", "-q", "-o", results(folder, "plain.h5"), *argv)
+        expect(bytes_of(out) == bytes_of(results(folder, "plain.h5")), "copies of %s", argv)
+        os.unlink(out)
+        # a table to which they are added stays one
+        says(run(H5SPEC, "merge", "-o", table, table, *argv, status=1).err, *words)
+        expect(bytes_of(table) == before, "%s: replaced", argv)
+    says(run(H5SPEC, "merge", *TABLE, "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5")).err, "below the folder")
+    # rows of a table that is replaced by copies
+    plain = merged(folder, results(folder, "three.h5"), name="p.h5", options=())[0]
+    run(H5SPEC, "merge", "-q", "-o", table, results(folder, "three.h5"))
+    expect(bytes_of(table) == bytes_of(plain), "copies in place of a table")
     # a folder of results that is a link is as good as a folder
     os.rename(results(folder), folder + "-moved")
     os.symlink(folder + "-moved", results(folder))
-    run(H5SPEC, "verify", merged(folder, results(folder, "one.h5"))[0])
+    run(H5SPEC, "verify", merged(folder, results(folder, "one.h5"), name="l.h5")[0])
+
+
+@later("ci")
+def test_from_a_thousand_slides_on_it_is_a_table():
+    folder = tmp("thousand")
+    for n in (999, 1000):
+        with open(os.path.join(folder, "names"), "w") as f:
+            f.writelines("%04d\n" % k for k in range(n))
+        run(MKRESULT, "--names", f.name, "--windows", "1x1", "--window", "64", "--stride", "64", os.path.join(folder, "r.h5"))
+        p = run(H5SPEC, "merge", "-o", os.path.join(folder, "m.h5"), os.path.join(folder, "r.h5"))
+        expect(("a table that refers to them: 1000 slides" in p.err) == (n == 1000), "%d: %s", n, p.err)
 
 
 def test_many_slides_of_which_some_are_left_out():
     """Slides that are left out leave no gap in the histograms."""
     folder = tmp("many")
-    for n in (0, 63, 64, 130):
+    for n in (63, 64, 130):
         paths = []
         for kind, count in (("a", n), ("b", min(n, 70))):  # the slides of b have the quickhashes of a
             paths.append(os.path.join(folder, kind + ".h5"))
@@ -183,7 +205,7 @@ def test_many_slides_of_which_some_are_left_out():
                 f.writelines("%s%04d\n" % (kind, k) for k in range(count))
             run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
         plain = merged(folder, paths[0], name="plain.h5", options=())[0]
-        table, p = merged(folder, *paths, options=("--table", "--skip-duplicates"))
+        table, p = merged(folder, *paths, options=(*TABLE, "--skip-duplicates"))
         expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
         for argv in (("info", "--csv"), ("info", "--histogram")):
             expect(outcome(table, *argv) == outcome(plain, *argv), "%s of %d slides", argv, n)
@@ -208,7 +230,7 @@ def unchanged(p):
 def merged_again(folder):
     """How many rows were taken over. The table is what it would be if none had been there."""
     out = os.path.join(folder, "corpus.h5")
-    p = run(H5SPEC, "merge", "--table", "--force", "-o", out, results(folder))
+    p = run(H5SPEC, "merge", *TABLE, "--force", "-o", out, results(folder))
     expect(bytes_of(out) == bytes_of(merged(copied(folder))[0]), "a table made again is not a new one")
     run(H5SPEC, "verify", out)
     return unchanged(p)
@@ -222,8 +244,8 @@ def test_a_table_takes_over_the_rows_of_unchanged_results():
     shutil.copy(spectrum(store(slide)), results(folder, "part.h5"))
     expect(merged_again(folder) == 3, "one more")
     whole = bytes_of(table)
-    run(H5SPEC, "merge", "-q", "--table", "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
-    p = run(H5SPEC, "merge", "--table", "-o", table, table, results(folder, "part.h5"))
+    run(H5SPEC, "merge", "-q", *TABLE, "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
+    p = run(H5SPEC, "merge", *TABLE, "-o", table, table, results(folder, "part.h5"))
     expect(unchanged(p) == 3 and bytes_of(table) == whole, "one more, to the table itself")
     os.unlink(results(folder, "three.h5"))
     expect(merged_again(folder) == 3, "one less")
@@ -248,11 +270,11 @@ def test_unchanged_results_are_not_opened_and_others_are():
         f.write(bytes(len(data)))
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     names = [results(folder, n + ".h5") for n in ("one", "two", "three")]
-    run(H5SPEC, "merge", "-q", "--table", "-o", table, *names)
+    run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names)
     expect(bytes_of(table) == whole, "a table of unchanged results")
     says(run(H5SPEC, "verify", table, status=1).err, "slide two")
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns + 1, at.st_mtime_ns + 1))
-    says(run(H5SPEC, "merge", "-q", "--table", "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
+    says(run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
     expect(bytes_of(table) == whole, "the table after a merge that failed")
     # rows of another version of the program, of rewritten tables and damaged ones are not taken over
     with open(results(folder, "two.h5"), "wb") as f:
@@ -261,13 +283,13 @@ def test_unchanged_results_are_not_opened_and_others_are():
     for change in (lambda f: f.attrs.modify("creator", "h5spec 0.1.9"), replaced("sharpness", data=np.zeros((3, 350), np.uint32)), lambda f: f["table"].__delitem__("level"),
                    lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", 1)):
         os.replace(forged(table, change), table)
-        expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, *names)) < 3, "rows were taken over")
+        expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", table, *names)) < 3, "rows were taken over")
         expect(bytes_of(table) == whole, "not made anew")
     # other parameters
     other = corpus("--stride", "64")
     for name in ("one", "two", "three"):
         shutil.copy(results(other, name + ".h5"), results(folder, name + ".h5"))
-    expect(unchanged(run(H5SPEC, "merge", "--table", "-o", table, results(folder))) == 0, "rows of other parameters")
+    expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", table, results(folder))) == 0, "rows of other parameters")
     run(H5SPEC, "verify", table)
 
 
@@ -280,10 +302,10 @@ def test_rows_of_very_many_tables():
     names = sorted(glob.glob(results(folder, "*.h5")))
     tables = ["%s/table-%s" % (folder, os.path.basename(name)) for name in names]
     for name, table in zip(names, tables):
-        run(H5SPEC, "merge", "-q", "--table", "-o", table, name)
+        run(H5SPEC, "merge", "-q", *TABLE, "-o", table, name)
     out = os.path.join(folder, "all.h5")
-    run(H5SPEC, "merge", "-q", "--table", "-o", out, *tables)
-    expect(unchanged(run(H5SPEC, "merge", "--table", "-o", out, *names)) == 260, "rows have lost what they were read from")
+    run(H5SPEC, "merge", "-q", *TABLE, "-o", out, *tables)
+    expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", out, *names)) == 260, "rows have lost what they were read from")
     run(H5SPEC, "verify", out)
 
 
@@ -292,7 +314,7 @@ def test_slides_that_were_left_out_are_looked_at_again():
     folder, table, _ = both()
     twin = made("--size", "700x900", "--seed", "1", name="aaa")  # the pixels of slide two
     shutil.copy(spectrum(store(twin)), results(folder, "aaa.h5"))
-    argv = (H5SPEC, "merge", "--table", "--skip-duplicates", "--force", "-o", table, results(folder))
+    argv = (H5SPEC, "merge", *TABLE, "--skip-duplicates", "--force", "-o", table, results(folder))
     says(run(*argv).err, "same slide", "3 slides")
     p = run(*argv)
     says(p.err, "same slide", "3 slides (3 unchanged)")
@@ -345,7 +367,7 @@ def test_lost_and_changed_results():
 
     def fails(*words):
         expect(outcome(table, "info", "--json") == before, "info needs results")
-        run(H5SPEC, "merge", "-q", "--table", "-o", os.path.join(folder, "again.h5"), table)
+        run(H5SPEC, "merge", "-q", *TABLE, "-o", os.path.join(folder, "again.h5"), table)
         for argv in (("verify",), ("map", "-o", os.path.join(folder, "maps") + "/"), ("report", "-o", os.path.join(folder, "r.html")),
                      ("merge", "-o", os.path.join(folder, "copies.h5")), ("compare", table)):
             says(run(H5SPEC, *argv, table, status=1).err, table, "one", lost, *words)
@@ -437,7 +459,7 @@ def test_forged_tables():
                ("stain_density", -1), ("stain_hue", 400), ("windows_without_tissue", 2 ** 40), ("windows_without_tissue", -2), ("result_bytes", -2)]
     for name, value in numbers:
         bad = forged(table, column(name, value))
-        for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
+        for argv in (("info",), ("verify",), ("merge", *TABLE, "-o", os.path.join(folder, "m.h5"))):
             p = run(H5SPEC, *argv, bad, status=1, timeout=20)
             says(p.err, bad, "three" if argv == ("info",) else "")
     kinds = {"name": texts("name", b"zzz"), "two names": texts("name", b"one"),
@@ -453,11 +475,12 @@ def test_forged_tables():
              "contiguous histograms": replaced("histograms", data=np.zeros((3, 1600), np.uint64)),
              "no chunks": replaced("histograms", shape=(3, 1600), chunks=(3, 1600), compression=1, dtype=np.uint64),
              "slides": lambda f: f.attrs.modify("slide_count", np.int64(4)), "fewer slides": lambda f: f.attrs.modify("slide_count", np.int64(2)),
+             "none": lambda f: f.attrs.modify("slide_count", np.int64(0)),
              "many slides": lambda f: f.attrs.modify("slide_count", np.int64(2 ** 31 - 1)), "-1 slides": lambda f: f.attrs.modify("slide_count", np.int64(-1)),
              "another group": lambda f: f.move("table", "slides")}
     for what, change in kinds.items():
         bad = forged(table, change)
-        for argv in (("info",), ("verify",), ("merge", "--table", "-o", os.path.join(folder, "m.h5"))):
+        for argv in (("info",), ("verify",), ("merge", *TABLE, "-o", os.path.join(folder, "m.h5"))):
             says(run(H5SPEC, *argv, bad, status=1, timeout=20).err, bad)
     # what only reports read, and what only verify can know
     for name, value in (("sharpness_crc32", 5), ("lines_db", 300.0), ("stain_hue", 20), ("spectrum_octaves", [1, 2, 3, 4]), ("windows_without_tissue", 1)):

@@ -1,7 +1,8 @@
 /*
  * result_merge.c - adds results up; see result_merge.h.
  *
- * First every file is looked at and its slides are listed. Then slide after slide is added up from
+ * First every file is looked at and its slides are listed: their number decides whether the output
+ * is a table. Then slide after slide is added up from
  * the files that have parts of it, and written. So memory holds one slide at a time and a list of
  * names, and at most two files are open, however many there are (and some tables). Slides are
  * written in the order of their names: the order of the files on the command line makes no
@@ -38,7 +39,7 @@ struct part {
     char *name; /* of the slide; owned */
     int file;
     bool old;      /* unchanged: `index` is its row in the existing table */
-    bool copied;   /* its row is copied from an input, which is a table */
+    bool copied;   /* the file is a table: another one copies its row */
     int64_t index; /* of the slide in the file */
 };
 
@@ -51,13 +52,14 @@ struct seen {
 struct merge {
     char *const *paths;
     struct result_merge_options options;
+    bool table; /* the output is one; known when all parts are listed */
     struct result_params params;
     struct part *parts;
     int64_t n_parts, room;
     struct result *open;         /* the file that was read last, or NULL */
     int open_file;               /* its number */
-    struct result_stamp *stamps; /* [files], before they are read; NULL: no table is written */
-    struct result **tables;      /* [files]: those of the inputs that are tables; NULL likewise */
+    struct result_stamp *stamps; /* [files], before they are read */
+    struct result **tables;      /* [files]: those of the inputs that are tables */
     int n_tables;
     struct table_old *old; /* the existing table, or NULL */
     struct stat out_file;  /* of it */
@@ -97,7 +99,7 @@ static int add_part(struct merge *m, const struct part *p, const char *name, str
 
 static int list_slides(struct merge *m, int f, const struct result *r, struct err *e)
 {
-    struct part p = {.file = f, .copied = m->options.table && result_table_of(r)};
+    struct part p = {.file = f, .copied = result_table_of(r)};
     for (; p.index < result_slides(r); p.index++)
         if (add_part(m, &p, result_slide_name(r, p.index), e))
             return -1;
@@ -151,10 +153,9 @@ static int list_new(struct merge *m, int f, struct err *e)
     struct result *r = result_open(m->paths[f], e);
     if (!r)
         return -1;
-    const bool keep = m->options.table && result_table_of(r) && m->n_tables < MOST_TABLES;
+    const bool keep = result_table_of(r) && m->n_tables < MOST_TABLES;
     const int bad = take_params(m, f, r, e) || list_slides(m, f, r, e);
-    if (m->options.table)
-        m->stamps[f].slides = result_slides(r);
+    m->stamps[f].slides = result_slides(r);
     if (keep) { /* its columns are in memory, and its slides may lie among others */
         m->tables[f] = r;
         m->n_tables++;
@@ -166,7 +167,7 @@ static int list_new(struct merge *m, int f, struct err *e)
 static int list_file(struct merge *m, int f, struct err *e)
 {
     struct stat st;
-    if (m->options.table && !stat(m->paths[f], &st)) {
+    if (!stat(m->paths[f], &st)) {
         m->stamps[f] = stamp_of(&st);
         const int found = list_old(m, f, &st, e);
         if (found)
@@ -190,14 +191,15 @@ static int list_all(struct merge *m, int n, struct err *e)
 /* Has the file of a part what was listed? Buffers are sized by what was. */
 static bool is_as_listed(const struct merge *m, const struct result *r, const struct part *p)
 {
-    return !result_same_params(&m->params, result_params(r), NULL) && p->index < result_slides(r) &&
-           !strcmp(result_slide_name(r, p->index), p->name) && (!p->copied || result_table_of(r));
+    const int64_t k = result_find_slide(r, p->name);
+    return !result_same_params(&m->params, result_params(r), NULL) && k >= 0 &&
+           (p->old || k == p->index) && (!p->copied || result_table_of(r));
 }
 
 /* The open file of a part. */
 static struct result *file_of(struct merge *m, const struct part *p, struct err *e)
 {
-    if (m->tables && m->tables[p->file])
+    if (m->tables[p->file])
         return m->tables[p->file];
     if (!m->open || m->open_file != p->file) {
         result_close(m->open);
@@ -216,8 +218,8 @@ static int load_part(struct merge *m, const struct part *p, struct result_slide 
     struct result *r = file_of(m, p, e);
     if (!r)
         return -1;
-    const unsigned parts = m->options.table ? result_parts_of_numbers() : RESULT_ALL_PARTS;
-    return result_load_parts(r, p->index, parts, s, e);
+    const unsigned parts = m->table ? result_parts_of_numbers() : RESULT_ALL_PARTS;
+    return result_load_parts(r, result_find_slide(r, p->name), parts, s, e);
 }
 
 /* Are both of the same slide, cut into the same groups? */
@@ -355,25 +357,13 @@ static int put_row(struct merge *m, const struct part *p, const struct result_sl
 static int put_sum(struct merge *m, const struct part *p, const struct result_slide *sum,
                    const char *out, struct err *e)
 {
-    const struct result_merge_options *o = &m->options;
     const int wanted = is_wanted(m, p, sum, e);
     if (wanted <= 0)
         return wanted;
     if (check_whole(m, sum, e))
         return -1;
-    const int bad = o->table ? put_row(m, p, sum, e) : result_put_slide(m->out, sum, e);
+    const int bad = m->table ? put_row(m, p, sum, e) : result_put_slide(m->out, sum, e);
     return bad ? err_add(e, "%s", out) : 0;
-}
-
-/* A row refers to one result. */
-static int check_parts(const struct merge *m, const struct part *p, int64_t n, struct err *e)
-{
-    return n == 1 || !m->options.table
-               ? 0
-               : err_set(e,
-                         "%s and %s: slide %s is in both; a table takes each slide from one "
-                         "result: merge its parts first, without --table",
-                         m->paths[p[0].file], m->paths[p[1].file], p->name);
 }
 
 /* The row of an unchanged result. Its histogram is not unpacked: see keep_histograms(). */
@@ -467,9 +457,7 @@ static int keep_histograms(struct merge *m, struct err *e)
 static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, struct err *e)
 {
     struct result_slide sum, s;
-    if (check_parts(m, &m->parts[a], b - a, e))
-        return -1;
-    if (m->parts[a].old || m->parts[a].copied)
+    if (m->table && (m->parts[a].old || m->parts[a].copied))
         return put_copy(m, &m->parts[a], e) ? err_add(e, "%s", out) : 0;
     if (load_part(m, &m->parts[a], &sum, e))
         return -1;
@@ -506,8 +494,8 @@ static int merge_all(struct merge *m, const char *out, struct err *e)
 
 static int write_sum(struct merge *m, const char *out, struct err *e)
 {
-    m->out = m->options.table ? result_create_table(out, &m->params, m->n_parts, e)
-                              : result_create(out, &m->params, e);
+    m->out = m->table ? result_create_table(out, &m->params, m->n_parts, e)
+                      : result_create(out, &m->params, e);
     if (!m->out)
         return err_add(e, "%s", out);
     if (merge_all(m, out, e) || (m->n_kept > 0 && keep_histograms(m, e))) {
@@ -517,8 +505,8 @@ static int write_sum(struct merge *m, const char *out, struct err *e)
     return result_commit(m->out, e) ? err_add(e, "%s", out) : 0;
 }
 
-/* What only a table needs. */
-static int begin_table(struct merge *m, const char *out, int n, struct err *e)
+/* The existing table, and what is needed to find rows in it. */
+static int begin(struct merge *m, const char *out, int n, struct err *e)
 {
     m->stamps = calloc((size_t)n + 1, sizeof *m->stamps);
     m->tables = calloc((size_t)n + 1, sizeof *m->tables);
@@ -565,12 +553,47 @@ static int check_replaced(const struct merge *m, const char *out, struct err *e)
     return o->loses && result_check_replaced(out, has_slide, m, e) ? o->loses(o->ctx, e) : 0;
 }
 
+/* Can the slides be rows? The message says why not. */
+static int check_rows(const struct merge *m, int n, struct err *e)
+{
+    char path[RESULT_ROW_PATH];
+    if (m->options.partial)
+        return err_set(e, "a table has whole slides only, not --partial ones");
+    for (int64_t k = 1; k < m->n_parts; k++)
+        if (!strcmp(m->parts[k - 1].name, m->parts[k].name))
+            return err_set(e,
+                           "%s and %s: slide %s is in both, and a table takes each slide from one "
+                           "result: merge its parts first",
+                           m->paths[m->parts[k - 1].file], m->paths[m->parts[k].file],
+                           m->parts[k].name);
+    for (int f = 0; f < n; f++)
+        if (table_paths_find(m->result_paths, m->paths[f], path, sizeof path, e))
+            return -1;
+    return 0;
+}
+
+static int choose_form(struct merge *m, int n, struct err *e)
+{
+    const struct result_merge_options *o = &m->options;
+    struct err why = {""};
+    if (!o->extends && m->n_parts < o->table_from)
+        return 0;
+    m->table = !check_rows(m, n, &why);
+    if (!m->table && o->extends)
+        return err_set(e, "%s", why.msg);
+    if (!m->table && o->copies)
+        o->copies(o->ctx, &why);
+    return 0;
+}
+
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e)
 {
     struct merge m = {.paths = paths, .options = *o};
-    int r = o->table ? begin_table(&m, out, n, e) : 0;
-    r = r || list_all(&m, n, e) || check_replaced(&m, out, e) || write_sum(&m, out, e) ? -1 : 0;
+    const int r = begin(&m, out, n, e) || list_all(&m, n, e) || choose_form(&m, n, e) ||
+                          check_replaced(&m, out, e) || write_sum(&m, out, e)
+                      ? -1
+                      : 0;
     if (o->kept)
         *o->kept = m.n_kept;
     merge_free(&m, n);

@@ -6,14 +6,21 @@
 
 #include "common/result/result.h"
 
+enum { RESULT_TABLE_FROM = 1000 }; /* slides: table_from, unless the user wants another */
+
 struct result_merge_options {
     bool partial; /* groups may be missing */
     /* Called before the output is written if it exists and has slides that the inputs lack; -1 ends
      * the merge. NULL: they may be lost. */
     int (*loses)(void *ctx, struct err *e);
-    /* Written as a table: each slide in one result, with all its groups. Of an existing table
-     * already, rows are taken over whose result has the same path, size and time. */
-    bool table;
+    /* From so many slides on the output is a table, if it can be one: each slide in one result,
+     * which lies in the folder of the output or below, and nothing `partial`. Of an existing table,
+     * rows are taken over whose result has the same path, size and time. */
+    int64_t table_from;
+    /* The output, a table, is among the inputs. It stays one, or the merge fails. */
+    bool extends;
+    /* Called if the output has so many slides and cannot be a table. NULL: not wanted. */
+    void (*copies)(void *ctx, const struct err *why);
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the
      * merge fails. */

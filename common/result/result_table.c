@@ -402,8 +402,8 @@ static int check_names(const struct result_table *t, struct err *e)
 struct result_table *result_table_open(hid_t file, const struct result_params *p, int64_t slides,
                                        struct err *e)
 {
-    if (slides > RESULT_MOST_ROWS) {
-        err_set(e, "a table has at most %d slides", RESULT_MOST_ROWS);
+    if (slides < 1 || slides > RESULT_MOST_ROWS) {
+        err_set(e, "a table has 1 to %d slides", RESULT_MOST_ROWS);
         return NULL;
     }
     struct result_table *t = new_table(p, e);

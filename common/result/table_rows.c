@@ -19,9 +19,9 @@ struct table_rows {
     uint8_t *shuffled, *packed; /* [bytes] */
 
     /* reading */
-    struct h5_strips *strips; /* NULL: there are no rows */
-    char *row;                /* [bytes] */
-    int64_t row_k;            /* the row in memory, or -1 */
+    struct h5_strips *strips;
+    char *row;     /* [bytes] */
+    int64_t row_k; /* the row in memory, or -1 */
 };
 
 static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, int64_t numbers,
@@ -92,7 +92,7 @@ struct table_rows *table_rows_create(hid_t group, const char *name, hid_t type, 
     r->packed = malloc(r->bytes);
     if (!r->work || !r->shuffled || !r->packed)
         err_set(e, "out of memory");
-    else if (most == 0 || !create_dataset(r, most, e))
+    else if (!create_dataset(r, most, e))
         return r;
     table_rows_close(r);
     return NULL;
@@ -132,8 +132,6 @@ int table_rows_copy(struct table_rows *r, struct table_rows *from, int64_t k, st
 int table_rows_finish(struct table_rows *r, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)r->n, (hsize_t)r->numbers};
-    if (r->dataset < 0)
-        return h5_write_array(r->group, r->name, r->type, 2, dims, false, r->shuffled, e);
     if (H5Dset_extent(r->dataset, dims) < 0)
         return h5_write_failed(e, r->name);
     const bool bad = H5Dclose(r->dataset) < 0;
@@ -152,8 +150,6 @@ struct table_rows *table_rows_open(hid_t group, const char *name, hid_t type, in
         return NULL;
     r->n = slides;
     r->dataset = h5_open_array(group, name, type, 2, dims, e);
-    if (r->dataset >= 0 && slides == 0)
-        return r;
     if (r->dataset < 0 || !(r->strips = h5_strips_open(r->dataset, name, type, 2, dims, e)))
         goto fail;
     if (h5_strips_rows(r->strips) != 1 || !h5_strips_are_shuffled(r->strips))

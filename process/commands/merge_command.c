@@ -61,11 +61,12 @@ static void last_line(const struct merging *m, const struct result *r, double se
                  m->resolution.others);
     if (m->kept)
         snprintf(kept, sizeof kept, " (%" PRId64 " unchanged)", m->kept);
-    cli_say("merged %d result%s into %s: %" PRId64 " slide%s%s%s, %" PRId64
-            " windows; %s, %.0f slides/s, peak memory %s",
-            o->files.n, o->files.n == 1 ? "" : "s", o->output, slides, slides == 1 ? "" : "s", kept,
-            left_out, result_totals(r)->windows, clock_text(time, seconds),
-            (double)slides / (seconds > 0 ? seconds : 1),
+    cli_say("merged %d result%s into %s%s: %" PRId64 " slide%s%s%s, "
+            "%" PRId64 " windows; %s, %.0f slides/s, peak memory %s",
+            o->files.n, o->files.n == 1 ? "" : "s", o->output,
+            result_parts_here(r) ? "" : ", a table that refers to them", slides,
+            slides == 1 ? "" : "s", kept, left_out, result_totals(r)->windows,
+            clock_text(time, seconds), (double)slides / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));
 }
 
@@ -84,6 +85,13 @@ static void skip_duplicate(void *ctx, const struct err *why)
     struct merging *m = ctx;
     m->duplicates++;
     cli_say("%s; the second is left out", why->msg);
+}
+
+static void say_copies(void *ctx, const struct err *why)
+{
+    const struct merging *m = ctx;
+    if (!m->o->quiet)
+        cli_say("%s: slides are copied into it: %s", m->o->output, why->msg);
 }
 
 /* The output has slides that the inputs lack. */
@@ -121,7 +129,9 @@ static int merge(struct merging *m, struct err *e)
     const struct options *o = m->o;
     const struct result_merge_options how = {.partial = o->partial,
                                              .loses = o->force && !m->left_out ? NULL : refuse,
-                                             .table = o->table,
+                                             .table_from = o->table_from,
+                                             .extends = o->extends,
+                                             .copies = say_copies,
                                              .allow_duplicates = o->allow_duplicates,
                                              .duplicate =
                                                  o->skip_duplicates ? skip_duplicate : NULL,

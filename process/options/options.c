@@ -10,6 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_exit.h"
+#include "common/result/result_merge.h"
 #include "common/result/table_old.h"
 #include "process/spectrum/spectrum.h"
 #include "process/spectrum/spectrum_open.h"
@@ -161,16 +162,14 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(force)},
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
-    {NULL, 0, "table", NULL,
-     "write a small table for very many slides: one row each, which refers to the slide's result "
-     "for maps, spectra and thumbnail; results must lie in the folder of CORPUS.h5 or below. Rows "
-     "of unchanged results are copied from the existing table",
-     COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
-     COMMAND_FLAG(skip_duplicates)}, COMMAND_LAST_ROWS};
+     COMMAND_FLAG(skip_duplicates)},
+    {NULL, 0, "table-from", "N",
+     "of N slides or more, write a table that refers to the results; for tests of small ones",
+     COMMAND_INT(table_from, 1, INT32_MAX)}, COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {
     LIST, JSON("Output", "print one JSON line per file"),
@@ -196,7 +195,8 @@ static const struct command_option tune_rows[] = {
 static void set_defaults(void *ctx)
 {
     *(struct options *)ctx = (struct options){
-        .device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus()};
+        .device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus(),
+        .table_from = RESULT_TABLE_FROM};
 }
 
 void options_version(void)
@@ -273,8 +273,7 @@ static int check_run(const struct options *o, struct err *e)
 /* A table may be extended: it is then both input and output. */
 static bool is_extended(const struct options *o)
 {
-    if (!o->table || !o->output ||
-        !output_is_no_input("-o", o->output, o->files.paths, o->files.n, NULL))
+    if (!o->output || !output_is_no_input("-o", o->output, o->files.paths, o->files.n, NULL))
         return false;
     struct table_old *t = table_old_open(o->output);
     table_old_close(t);
@@ -296,9 +295,6 @@ static int check(const struct options *o, struct err *e)
         return -1;
     if (o->command == &options_merge && check_merge(o, e))
         return -1;
-    if (o->table && o->partial)
-        return err_set(e, "--table and --partial exclude each other: a table has whole slides; "
-                          "choose one");
     if (o->json + o->csv + o->histogram > 1)
         return err_set(e, "--json, --csv and --histogram exclude each other; choose one");
     if (o->quiet && o->progress == PROGRESS_YES)
@@ -358,7 +354,12 @@ const struct command options_merge = {
     COMMAND("merge", merge_rows), .usage = "[options] -o CORPUS.h5 RESULT...",
     .summary = "add results up into one file",
     .details = "Adds results up into one file. Their order makes no difference. A RESULT is a file "
-               "made by h5spec run or merge, or a folder that is searched for results.",
+               "made by h5spec run or merge, or a folder that is searched for results. Up to "
+               "999 slides are copied. From 1,000 on the file is a small table that refers to the "
+               "results for maps, spectra and thumbnails: keep these, in its folder or below. "
+               "Results elsewhere, parts of slides and --partial make it copy all the same; a "
+               "message says so. A table that is also an input stays a table. Rows of unchanged "
+               "results are taken from the table that is replaced.",
     .example = "h5spec merge -o corpus.h5 results/"};
 const struct command options_info = {
     COMMAND("info", info_rows), .usage = "[options] FILE...",

@@ -61,7 +61,7 @@ def take_options(corpus, o):
             die("%s was started with %s; use another folder for other options, with --stores %s to keep the converted "
                 "slides" % (corpus.out, "--%s '%s'" % (name, before) if before else "no --" + name, corpus.stores), USAGE)
     corpus.stores = kept["stores"] or corpus.stores
-    for flag in ("allow_duplicates", "table", "discard_stores"):
+    for flag in ("allow_duplicates", "discard_stores"):
         kept[flag] = getattr(o, flag) or bool(kept.get(flag))
     if kept["discard_stores"] and kept["stores"]:
         die("--discard-stores: %s belongs to another corpus" % corpus.stores, USAGE)

@@ -94,7 +94,7 @@ def merge(corpus):
         for r in members:
             r.merged, r.where, r.problem = now[r.name], name, ""
         corpus.settings["merged"][name] = {
-            "slides": sum(not r.same for r in members), "form": corpus.form(),
+            "slides": sum(not r.same for r in members),
             "um_per_px": float(members[0].um) if members[0].um and len(found) > 1 else None}
     for name in os.listdir(corpus.out):
         if re.fullmatch(OURS, name) and name not in names:
@@ -107,7 +107,7 @@ def is_current(corpus, done, now):
     merged = corpus.settings["merged"]
     return (all(r.where in merged and r.merged == now[r.name] for r in done)
             and sum(row["slides"] for row in merged.values()) == sum(not r.same for r in done)
-            and all(row.get("form") == corpus.form() and os.path.exists(corpus.path(name)) for name, row in merged.items())
+            and all(os.path.exists(corpus.path(name)) for name in merged)
             and not (corpus.has("allow_duplicates") and any(r.same for r in done)) and bool(merged) == bool(done))
 
 
@@ -139,7 +139,7 @@ def merge_one(corpus, path, rows):
     """Merges results. Returns the set of those that have another resolution; None if it failed."""
     of = {corpus.result(r): r for r in rows}
     options = ["--allow-duplicates" if corpus.has("allow_duplicates") else "--skip-duplicates"]
-    options += (["--mix-mpp"] if corpus.mixes() else []) + (["--table"] if corpus.has("table") else [])
+    options += ["--mix-mpp"] if corpus.mixes() else []
     p = ask(program("h5spec"), "merge", "--json", "--progress", "no", "--force", *options, "-o", path, "--list", "-",
             given="".join(q + "\n" for q in of))
     lines = p.stderr.split("\n")

@@ -56,8 +56,6 @@ def add_inputs(add):
                                          " (--codec keep, unless you name a codec or --gray)"))
     add("--allow-duplicates", action="store_true", help="merge slides that are the same slide "
         "(equal quickhash); by default only the first by name is merged")
-    add("--table", action="store_true", help="write corpus.h5 as a table, one row per slide, which "
-        "refers to the results: for thousands of slides. Later runs keep it so")
     add("--discard-stores", action="store_true", help="delete each store when its result is written. Later runs "
         "keep it so")
     add("--renew", action="store_true", help="do again what other versions of the programs made")

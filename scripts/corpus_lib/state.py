@@ -126,10 +126,6 @@ class Corpus:
     def has(self, flag):
         return bool(self.settings.get(flag))
 
-    def form(self):
-        """The form of merged results: a table, or what holds everything."""
-        return "table" if self.has("table") else "whole"
-
     def mixes(self):
         return "--mix-mpp" in self.settings.get("h5spec", [])
 

@@ -45,8 +45,7 @@ def status_of(corpus, active, held=()):
         counts[BAD] += 1
         failed.append(failure(corpus, path, State(BAD, "input", problem)))
     merged = corpus.settings.get("merged", {})
-    current = (not pending and sum(m["slides"] for m in merged.values()) == processed
-               and all(m.get("form") == corpus.form() for m in merged.values()))
+    current = not pending and sum(m["slides"] for m in merged.values()) == processed
     rows = [{"file": corpus.path(name), "slides": m["slides"], "current": current, "um_per_px": m["um_per_px"]}
             for name, m in sorted(merged.items()) if os.path.exists(corpus.path(name))]
     one = [{k: row[k] for k in ("file", "slides", "current")} for row in rows if row["file"] == corpus.path("corpus.h5")]
