@@ -144,6 +144,9 @@ static const struct command_option table[] = {
     {NULL, 0, "accept-damage", NULL, "end with status 0 although tiles are damaged",
      COMMAND_FLAG(accept_damage)},
     {NULL, 0, "verbose", NULL, "list what folder searches skip, and why", COMMAND_FLAG(verbose)},
+    {NULL, 0, "print-inputs", NULL,
+     "convert nothing: print the path of each slide and what is wrong with it, each ended by a NUL",
+     COMMAND_FLAG(print_inputs)},
     COMMAND_LAST_ROWS,
 };
 /* clang-format on */
@@ -199,11 +202,13 @@ static int check_anonymous(const struct arguments *o, struct err *e)
         return err_set(e, "--anonymous and --key FILE need each other");
     if (!o->anonymous)
         return 0;
-    if (o->convert.keep_identifiers || o->keep_tree || o->verbose)
-        return err_set(e, "--anonymous contradicts --%s",
-                       o->convert.keep_identifiers ? "keep-identifiers"
-                       : o->keep_tree              ? "keep-tree"
-                                                   : "verbose");
+    const char *shows = o->convert.keep_identifiers ? "keep-identifiers"
+                        : o->keep_tree              ? "keep-tree"
+                        : o->print_inputs           ? "print-inputs"
+                        : o->verbose                ? "verbose"
+                                                    : NULL;
+    if (shows)
+        return err_set(e, "--anonymous contradicts --%s", shows);
     if (inputs_is_file(o->output))
         return err_set(e, "-o %s is a file; --anonymous needs a folder", o->output);
     return 0;

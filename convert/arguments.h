@@ -19,7 +19,7 @@ struct arguments {
     int64_t task, tasks; /* our share of the list */
     bool keep_tree, accept_damage, anonymous;
     const char *key; /* file for the names of anonymous slides */
-    bool json, quiet, verbose;
+    bool json, print_inputs, quiet, verbose;
     enum progress_when progress;
 };
 

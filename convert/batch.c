@@ -82,6 +82,19 @@ static void list_skipped(const struct batch *b)
         cli_say("%s: skipped: %s", b->in.skipped[k].path, b->in.skipped[k].why);
 }
 
+/* For other programs: PATH 0 PROBLEM 0 of each slide, without a problem PATH 0 0. */
+static int print_inputs(struct batch *b, char **words, int n)
+{
+    struct err e = {""};
+    if (gather(b, words, n, &e))
+        return cli_failed(&e);
+    for (size_t k = 0; k < b->in.n; k++) {
+        const struct input *i = &b->in.list[k];
+        printf("%s%c%s%c", i->path, 0, i->problem ? i->problem : "", 0);
+    }
+    return EXIT_SUCCESS;
+}
+
 /* --- slides --- */
 
 static void show_progress(void *ctx, double fraction, double pixels)
@@ -309,9 +322,9 @@ int batch_run(const struct arguments *o, int argc, char **argv, int first)
 {
     struct batch b = {.o = o};
     stop_catch_signals();
-    if (!o->list || strcmp(o->list, "-") != 0)
+    if (!o->print_inputs && (!o->list || strcmp(o->list, "-") != 0))
         crash_begin(argv, &b.state);
-    const int status = run_batch(&b, argv + first, argc - first);
+    const int status = (o->print_inputs ? print_inputs : run_batch)(&b, argv + first, argc - first);
     outcomes_free(&b.outcomes);
     inputs_free(&b.in);
     free(b.maker);

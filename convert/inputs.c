@@ -226,8 +226,8 @@ static int add_folder(struct inputs *in, const char *folder, struct err *e)
     if (search_slides(folder, &ops, in, e))
         return -1;
     if (in->n == before)
-        return add_problem(in, folder, "a folder without slides (--verbose lists what was skipped)",
-                           e);
+        return add_problem(in, folder,
+                           "a folder without slides (wsi2h5 --verbose lists what was skipped)", e);
     for (size_t k = before; k < in->n; k++)
         if (strlen(in->list[k].path) > length)
             in->list[k].below = length + strspn(in->list[k].path + length, "/");

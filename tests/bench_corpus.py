@@ -15,7 +15,8 @@ import time
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "corpus")
 WSI2H5 = r"""#!/bin/sh
 [ "$1" != --version ] || { echo wsi2h5 0; exit; }
-while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; esac; shift; done
+while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --print-inputs) print=1 ;; esac; shift; done
+[ -z "$print" ] || { xargs -I N find N -type f -printf '%p\0\0'; exit; }
 while read -r s; do
     n=${s##*/} n=${n%.*}
     case $n in

@@ -89,6 +89,19 @@ def test_verbose_lists_what_is_skipped():
     expect("skipped:" not in found(folder)[1], "listed without --verbose")
 
 
+def test_inputs_can_be_printed_for_other_programs():
+    folder = tree("a b.svs", "gone.svs -> nowhere", "m.mrxs", "m/Slidedat.ini", "m/x.tif", "z\nz.svs", "sub/up -> ..")
+    for name, series in (("1.dcm", "1.2"), ("2.larger.DCM", "1.2"), ("other", "1.3")):
+        open(os.path.join(folder, name), "wb").write(dicom(series, nested=NESTED) + name.encode())
+    out = os.path.join(tmp(), "out")
+    words = run(WSI2H5, "--print-inputs", "-o", out, folder, folder + "/m.mrxs", "/gone/x").out.split("\0")
+    gone = folder + "/gone.svs"
+    want = [folder + "/" + name for name in ("2.larger.DCM", "a b.svs", "gone.svs", "m.mrxs", "other", "z\nz.svs")] + ["/gone/x"]
+    expect(words[::2] == want + [""], "%s", words)
+    expect([w for w in words[1::2] if w] == [gone + ": dangling link: its target does not exist"], "%s", words)
+    expect(not os.path.exists(out), "a folder was made")
+
+
 def test_help_states_the_rule():
     text = run(WSI2H5, "--help").out
     says(text, "HDF5.\nSLIDE is a slide")
@@ -252,6 +265,7 @@ REJECTED = [  # options that contradict each other or have no effect, a word of 
     (["--anonymous", "--key", "k", "--keep-identifiers"], "--keep-identifiers"),
     (["--anonymous", "--key", "k", "--keep-tree"], "--keep-tree"),
     (["--anonymous", "--key", "k", "--verbose"], "--verbose"),
+    (["--anonymous", "--key", "k", "--print-inputs"], "--print-inputs"),
     (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
 ]
 

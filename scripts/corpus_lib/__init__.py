@@ -1,7 +1,7 @@
 """The modules of scripts/corpus; only the standard library is needed.
 
   options   the command line                    commands  plan, run, status, cancel
-  inputs    which slides a user names           dicom     which files are one slide
+  inputs    which slides a user names
   state     the folder OUT                      planned   what remains: plan.tsv
   step      what an engine runs                 outcome   what has become of each slide
   finish    merged results, report, retries     status    what is printed

@@ -1,20 +1,12 @@
 """The slides that a user names: files, folders, lists of both.
 
-The search of folders follows the rule of wsi2h5 (convert/inputs.c): links are followed; each folder
-is searched once, and none above the first, so loops end; DICOM files of one series in one folder
-are one slide, named after the largest; the folder NAME of a MIRAX slide NAME.mrxs is not searched;
-hidden names are skipped. What cannot be used is reported with its reason, and the other slides are
-still used: a dangling link that has the name of a slide or no ending, a folder that cannot be read or
-holds no slide, a file name that cannot be in a list.
+wsi2h5 searches folders (--print-inputs), so both agree on which files are one slide. What cannot be used is
+reported with its reason, and the other slides are still used.
 """
 import os
 import re
 
-from corpus_lib.dicom import series_of
-from corpus_lib.files import PART, die
-
-ENDS = (".svs", ".tif", ".tiff", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif",
-        ".dcm")
+from corpus_lib.files import PART, ask, die, program
 
 
 def bad_name(path):
@@ -24,54 +16,6 @@ def bad_name(path):
         "\n": "line break", "\r": "carriage return", "\t": "tab"}[found.group()]
 
 
-def identity(folder):
-    at = os.stat(folder)
-    return at.st_dev, at.st_ino
-
-
-def above(folder):
-    """The identities of the folders above one."""
-    found, here = set(), os.path.realpath(folder)
-    while os.path.dirname(here) != here:
-        here = os.path.dirname(here)
-        found.add(identity(here))
-    return found
-
-
-def is_mirax_data(folder):
-    return os.path.exists(folder + ".mrxs") and os.path.exists(os.path.join(folder, "Slidedat.ini"))
-
-
-def is_unnamed_dicom(path):
-    """A DICOM file that is named by a number or a UID (dicom_is_unnamed of wsi2h5)."""
-    end = os.path.splitext(path)[1].lower()
-    if end not in ("", ".", ".dicom", ".dic", ".ima", ".img") and not re.search("[0-9]", end):
-        return False
-    try:
-        with open(path, "rb") as f:
-            return f.read(132)[128:] == b"DICM"
-    except OSError:
-        return False
-
-
-def one_per_series(paths):
-    """Of the DICOM files of a folder, the largest of each series; those without a series all."""
-    best, found = {}, []
-    for path in paths:
-        series = series_of(path)
-        if series is None:
-            found.append(path)
-        elif series not in best or os.path.getsize(path) > os.path.getsize(best[series]):
-            best[series] = path
-    return found + list(best.values())
-
-
-def is_lost(entry):
-    """A dangling link to a slide or, as its name has no ending, perhaps to a folder of slides?"""
-    named = entry.name.lower().endswith(ENDS) or "." not in entry.name
-    return named and entry.is_symlink() and not os.path.exists(entry.path)
-
-
 def dangling(path):
     """What is wrong with a link whose target is missing; None if the path is no such link."""
     if os.path.islink(path) and not os.path.exists(path):
@@ -79,42 +23,17 @@ def dangling(path):
     return None
 
 
-def search_one(folder):
-    """([slide], {path: problem}, [subfolder]) of one folder."""
-    slides, dicom, problems, below = [], [], {}, []
-    for entry in sorted(os.scandir(folder), key=lambda e: os.fsencode(e.name)):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            below += [entry.path] if not is_mirax_data(entry.path) else []
-        elif entry.name.lower().endswith(ENDS) and entry.is_file():
-            (dicom if entry.name.lower().endswith(".dcm") else slides).append(entry.path)
-        elif entry.is_file() and is_unnamed_dicom(entry.path):
-            dicom.append(entry.path)
-        elif is_lost(entry):
-            problems[entry.path] = dangling(entry.path)
-    return slides + one_per_series(dicom), problems, below
-
-
-def search(folder):
-    """([slide], {path: problem}) of everything below a folder."""
-    slides, problems, seen, waiting = [], {}, above(folder), [folder]
-    while waiting:
-        here = waiting.pop(0)
-        try:
-            if identity(here) in seen:
-                continue
-            seen.add(identity(here))
-            found, bad, below = search_one(here)
-        except OSError as e:
-            problems[here] = "the folder cannot be read: %s" % e.strerror
-            continue
-        slides += found
-        problems.update(bad)
-        waiting += below
-    if not slides and not problems:
-        problems[folder] = "the folder contains no slides"
-    return sorted(slides), problems
+def search(paths):
+    """[(slide, what is wrong with it)] of files and folders, in the order in which they are given."""
+    good = [path for path in paths if not bad_name(path)]
+    p = ask(program("wsi2h5"), "--print-inputs", "-o", os.devnull + "/", "--list=-",
+            given="".join(path + "\n" for path in good)) if good else None
+    if p and p.returncode:
+        die(p.stderr.strip(), p.returncode)
+    words = p.stdout.split("\0") if p else []
+    found = [(slide, problem.replace(slide + ": ", "", 1)) for slide, problem in zip(words[::2], words[1::2])]
+    return [(slide, bad_name(slide) or dangling(slide) or problem)
+            for slide, problem in found + [(path, "") for path in paths if bad_name(path)]]
 
 
 def lines_of(name):
@@ -134,14 +53,11 @@ def lines_of(name):
 def gather(words, lists):
     """({slide: its options or None}, {path: problem}) of slides, folders and lists of them; all paths
     absolute. What a list says of a slide holds, wherever else it is named."""
-    slides, problems = {}, {}
-    rows = [(word, None) for word in words] + [row for name in lists for row in lines_of(name)]
-    for word, options in rows:
-        word = os.path.abspath(word)
-        found, bad = search(word) if os.path.isdir(word) else ([word], {})
-        problems.update(bad)
-        for slide in found:
-            problem = bad_name(slide) or dangling(slide)
+    slides, problems, of = {}, {}, {}
+    for path, options in [(word, None) for word in words] + [row for name in lists for row in lines_of(name)]:
+        of.setdefault(options, []).append(os.path.abspath(path))
+    for options, paths in of.items():
+        for slide, problem in search(paths):
             if problem:
                 problems[slide] = problem
             else:
