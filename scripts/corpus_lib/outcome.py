@@ -155,24 +155,22 @@ class Outcome:
     def blame(self, batch, stage, slides, log):
         """Judges a batch that said nothing of some slides."""
         begun, ended = log.begun.get(stage), log.ended.get(stage)
-        end = None if ended else self.end_of(stage, batch)
+        code = ended.get("exit") if ended else None
+        end = self.end_of(stage, batch) if code in (None, STOPPED) else None
         if not begun and not (end and end.failed and "CANCELLED" not in end.text):
             return  # it had no turn
+        if ended and code not in (STOPPED, USAGE) and not (isinstance(code, int) and code > TROUBLE):
+            return  # no turn, because of trouble that another slide reports
         where = (ended or begun or {}).get("host") or (end.node if end else "")
-        at = {"host": where, "time": (ended or begun or {}).get("time", "")}
         if ended:
-            code = ended.get("exit")
-            if code in (STOPPED, USAGE) or isinstance(code, int) and code > TROUBLE:
-                what = "interrupted" if code == STOPPED else what_shows(ended.get("message") or "") or "trouble"
-                at["message"] = ended.get("message") or "exit status %d" % code
-            else:
-                return  # no turn, because of trouble that another slide reports
+            said = ended.get("message") or "exit status %d" % code
+            what = "interrupted" if code == STOPPED else what_shows(said) or "trouble"
         else:
+            said = "its task ended without a report" if begun else "its task left no log"
             what = what_shows(end.text) if end else "interrupted"
-            at["message"] = "%s%s" % ("its task ended without a report" if begun else "its task left no log",
-                                      " (%s)" % end.text if end else "")
-            if not begun and what == "interrupted":
-                what = "trouble"
+            what = "trouble" if what == "interrupted" and not begun else what
+        at = {"host": where, "time": (ended or begun or {}).get("time", ""),
+              "message": "%s (%s)" % (said, end.text) if end else said}
         hung = end and "TIMEOUT" in end.text and not log.slides and not log.stores
         if where and (what == "trouble" or hung):
             self.sick[where] += len(slides)
