@@ -7,16 +7,16 @@ import signal
 import sys
 import time
 
-from corpus_lib.engines import (PATIENCE, SCHEDULERS, Away, active_tasks, choose, patient, run_local, scheduler_of, submit_run)
-from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, ask, counted, die, program, say, write_whole
+from corpus_lib.engines import (PATIENCE, SCHEDULERS, active_tasks, choose, patient, run_local, scheduler_of, submit_run)
+from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, counted, die, program, say, values_of, write_whole
 from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
 from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, version_of,
                                 write_plan)
-from corpus_lib.remove import find, remove, removed_text
+from corpus_lib.remove import REMOVED, find, remove
 from corpus_lib.state import Corpus, known_corpus
-from corpus_lib.status import headline, is_merged, print_prometheus, print_status, status_of, verdict
+from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
 from corpus_lib.step import children
 
 SHARED = ("wsi2h5", "h5spec", "stores")  # one corpus, one set of parameters
@@ -70,8 +70,7 @@ def take_options(corpus, o):
 def choose_device(asked, engine, options):
     """(GPUs per task or None, options of h5spec to add). A task never holds a GPU while it computes on the CPU:
     with a GPU it gets --device cuda, which fails if the GPU cannot be used; without one, --device cpu."""
-    values = [b for a, b in zip(options, options[1:]) if a == "--device"] + [w[9:] for w in options if w.startswith("--device=")]
-    device, gpus = values[-1] if values else None, asked
+    device, gpus = (values_of(options, ("--device",))[0] or [None])[-1], asked
     cuda = bool(re.search(r"^backends?:[^;]*\bcuda\b", ask(program("h5spec"), "--version").stdout, re.M))
     if gpus is None and engine in SCHEDULERS:
         gpus = int(device.startswith("cuda") if device else cuda)
@@ -107,15 +106,14 @@ def prepare(o, engine):
     gpus, process = choose_device(o.gpus, engine, corpus.settings["h5spec"])
     for folder in ("results", "logs", corpus.stores):
         os.makedirs(corpus.path(folder), exist_ok=True)
-    held = corpus.lock()
-    check_idle(corpus)
+    held = keep_out_others(corpus)
     corpus.settings["run"] = Corpus(o.out).run
     corpus.clean()
     left_out = corpus.add(slides, problems)
     check_options(corpus)
     if left_out:
         say("%s withdrawn earlier, left out (withdrawn.txt)" % counted(left_out, "slide"))
-    close(corpus)
+    Outcome(corpus, True, scheduler_of(corpus))
     verify(corpus, changed_results(corpus))
     corpus.run.update(engine=engine, gpus=gpus, process=process, tries=0, doubled=0, exclude=[], local=None,
                       programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
@@ -123,14 +121,6 @@ def prepare(o, engine):
     corpus.save()
     renew = ", ".join(map(version_of, ("wsi2h5", "h5spec"))) if o.renew else None
     return corpus, held, remaining(corpus, renew=renew)
-
-
-def close(corpus):
-    """Reads what the last run has left."""
-    try:
-        Outcome(corpus, True, scheduler_of(corpus))
-    except Away:
-        Outcome(corpus, True)
 
 
 def command_plan(o):
@@ -176,7 +166,7 @@ def command_run(o):
 
 def wait(out):
     """Waits for the last run, and names once what will never run. Returns the exit status."""
-    told, shown = set(), time.time()
+    told = set()
     while True:
         corpus = Corpus(out)
         active, held = patient(lambda: active_tasks(corpus))
@@ -185,10 +175,6 @@ def wait(out):
                 say(text)
             told.add(text)
         if active:
-            if time.time() - shown > 60:
-                Outcome(corpus)
-                say(headline(status_of(corpus, active)))
-                shown = time.time()
             time.sleep(2)
             continue
         if corpus.run.get("closed"):  # by the finish job
@@ -201,8 +187,9 @@ def wait(out):
             return status
 
 
-def check_idle(corpus):
-    """Only one run at a time."""
+def keep_out_others(corpus):
+    """Only one run at a time. Returns the lock."""
+    held = corpus.lock()
     try:
         active, _ = patient(lambda: active_tasks(corpus), PATIENCE)
     except Away as e:
@@ -211,6 +198,7 @@ def check_idle(corpus):
     if active:
         die("%s: a run is going on (%s); see status, wait, or cancel it" % (
             corpus.out, counted(active, "task")))
+    return held
 
 
 # --- finish ---
@@ -238,10 +226,7 @@ def looked_at(out):
         Outcome(corpus)
         return corpus, dict(status_of(corpus, None), scheduler=str(e))
     known = corpus.run.get("engine") != ""  # what another engine does is not known before `finish`
-    try:
-        Outcome(corpus, known and not active, scheduler_of(corpus))
-    except Away:
-        Outcome(corpus)
+    Outcome(corpus, known and not active, scheduler_of(corpus))
     return corpus, status_of(corpus, active, held)
 
 
@@ -253,8 +238,6 @@ def command_status(o):
             write_report(corpus, st)
         if o.json:
             print(json.dumps(st), flush=True)
-        elif o.prometheus:
-            print_prometheus(st)
         elif last or sys.stdout.isatty():
             if o.watch and sys.stdout.isatty():
                 print("\x1b[H\x1b[J", end="")
@@ -292,16 +275,15 @@ def command_remove(o):
         say("%s: not a slide of this corpus" % word)
     if unknown:
         return PART
-    held = corpus.lock()
-    check_idle(corpus)
+    held = keep_out_others(corpus)
     os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
-    close(corpus)
+    Outcome(corpus, True, scheduler_of(corpus))
     from corpus_lib.finish import read_results
     read_results(corpus, [r for r in slides if os.path.exists(corpus.result(r))])
     remove(corpus, slides)
     status = finish(corpus, True)
     held.close()
-    say(removed_text(len(slides), corpus.out))
+    say(REMOVED % (counted(len(slides), "slide"), corpus.out))
     if corpus.settings.get("stores"):
         say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)
     return status

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from corpus_lib.files import HERE, PART, TROUBLE, USAGE, ask, counted, die, say
+from corpus_lib.files import HERE, PART, TROUBLE, USAGE, Away, ask, counted, die, say, values_of
 from corpus_lib.outcome import Log, what_shows
 from corpus_lib.step import Batch, children
 
@@ -35,10 +35,6 @@ STUCK = {r"requeued held|JobHeld": "scontrol release %s", r"DependencyNeverSatis
 
 class Refused(Exception):
     """The scheduler did not accept a job; the text says why."""
-
-
-class Away(Exception):
-    """The scheduler does not answer."""
 
 
 def question(*argv):
@@ -71,24 +67,9 @@ def patient(ask_once, patience=None):
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def values_of(words, names):
-    """(the values of an option in `words`, the words without it); names such as ("--exclude", "-x")."""
-    found, kept, words = [], [], iter(words)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if word in names:
-            found.append(next(words, ""))
-        elif equals and name in names:
-            found.append(value)
-        elif word[:2] in names and word[:2] != "--":
-            found.append(word[2:])
-        else:
-            kept.append(word)
-    return found, kept
-
-
-def double(match):
-    return "%s%d" % (match.group(1), 2 * int(match.group(2)))
+def times(factor, pattern, word):
+    """The word, in which the number after `pattern` is so many times as large."""
+    return re.sub("(%s)(\\d+)" % pattern, lambda m: "%s%d" % (m.group(1), factor * int(m.group(2))), word)
 
 
 class Slurm:
@@ -180,10 +161,8 @@ class Slurm:
         """Asks for twice the memory, so many times."""
         if doubled and not any(w.startswith("--mem") for w in options):
             options = options + ["--mem-per-cpu=1G"]
-        for _ in range(doubled):
-            options = [re.sub(r"^(--mem\S*=)(\d+)", double, w) if before[:5] != "--mem" or "=" in before else
-                       re.sub(r"^()(\d+)", double, w) for before, w in zip([""] + options, options)]
-        return options
+        values = [before.startswith("--mem") and "=" not in before for before in [""] + options]
+        return [times(2 ** doubled, "^" if value else r"^--mem\S*=", word) for value, word in zip(values, options)]
 
     @staticmethod
     def nodes():
@@ -227,24 +206,13 @@ class GridEngine:
 
     @staticmethod
     def active(ids):
-        p = question("qstat", "-u", "*")
+        p = question("qstat", "-u", "*", "-g", "d")  # a line per task
         if p.returncode:
             raise Away("qstat: " + p.stderr.strip())
         rows = [row for row in map(str.split, p.stdout.split("\n")) if row and row[0] in ids]
         held = ["task %s of job %s is in an error state: qmod -cj %s" % (row[-1], row[0], row[0])
                 for row in rows if "E" in row[4]]
-        return sum(GridEngine.tasks_of(row[-1]) for row in rows), held
-
-    @staticmethod
-    def tasks_of(word):
-        """The number of tasks of a line of qstat, which ends with 7, 5-10:1 or 3,5-10:1; the line of
-        a job without tasks ends with its slots."""
-        n = 0
-        for part in word.split(","):
-            found = re.fullmatch(r"(\d+)-(\d+):(\d+)", part)
-            a, b, step = map(int, found.groups()) if found else (1, 1, 1)
-            n += max(b - a, 0) // max(step, 1) + 1
-        return n
+        return len(rows), held
 
     @staticmethod
     def cancel(ids):
@@ -277,9 +245,7 @@ class GridEngine:
 
     @staticmethod
     def with_memory(options, doubled):
-        for _ in range(doubled):
-            options = [re.sub(r"((?:h_vmem|s_vmem|mem_free|h_rss)=)(\d+)", double, w) for w in options]
-        return options
+        return [times(2 ** doubled, "(?:h_vmem|s_vmem|mem_free|h_rss)=", word) for word in options]
 
     @staticmethod
     def nodes():

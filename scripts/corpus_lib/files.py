@@ -21,6 +21,10 @@ def die(text, status=PART):
     sys.exit(status)
 
 
+class Away(Exception):
+    """The scheduler does not answer."""
+
+
 def counted(n, thing):
     """`1 slide`, `2 slides`, `2 batches`"""
     return "%d %s%s" % (n, thing, "" if n == 1 else "es" if thing.endswith("ch") else "s")
@@ -32,17 +36,26 @@ def ask(*argv, given="", timeout=None):
                           encoding="utf-8", errors="surrogateescape", timeout=timeout)
 
 
+def values_of(words, names):
+    """(the values of an option in `words`, the words without it); names such as ("--exclude", "-x")."""
+    found, kept, words = [], [], iter(words)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in names:
+            found.append(next(words, ""))
+        elif equals and name in names:
+            found.append(value)
+        elif word[:2] in names and word[:2] != "--":
+            found.append(word[2:])
+        else:
+            kept.append(word)
+    return found, kept
+
+
 # --- programs ---
 
 def program(name):
-    """The path of wsi2h5 or h5spec, from the first of these places that has it:
-
-    1. the variable WSI2H5 or H5SPEC
-    2. the folder of this command, as it was called (PREFIX/bin)
-    3. the folder bin beside the installed scripts (PREFIX/share/wsi2h5 -> PREFIX/bin)
-    4. the folder build beside scripts/ in the source tree
-    5. PATH
-    """
+    """The path of wsi2h5 or h5spec. Where it is looked for is said in scripts/corpus."""
     called = os.path.dirname(os.path.abspath(sys.argv[0]))
     folders = [called, os.path.join(HERE, "..", "..", "bin"), os.path.join(HERE, "..", "build")]
     for path in [os.environ.get(name.upper())] + [os.path.join(f, name) for f in folders]:
@@ -61,7 +74,26 @@ def version_of(name):
     return " ".join(words) if len(words) == 2 else name
 
 
+def asked_of_results(corpus, records, *argv):
+    """[(record, row)] of the JSON lines that a command of h5spec prints about results, one per result."""
+    of = {key(corpus.result(r)): r for r in records}
+    text = ask(program("h5spec"), *argv, "--json", "--list", "-",
+               given="".join(corpus.result(r) + "\n" for r in records)).stdout if of else ""
+    return [(of[key(row["input"])], row) for row in json_rows(text.split("\n")) if key(row.get("input", "")) in of]
+
+
 # --- small text files ---
+
+def json_rows(lines):
+    """The objects in lines of JSON, of which a kill may have cut some off."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
 
 def read_lines(path):
     """The lines of a file that are not empty; none if the file does not exist."""
@@ -70,20 +102,6 @@ def read_lines(path):
             return [line for line in f.read().split("\n") if line]
     except FileNotFoundError:
         return []
-
-
-def read_state(path, kind, remedy):
-    """The content of a JSON file of ours, `kind` or an empty one if it does not exist."""
-    try:
-        with open(path, encoding="utf-8") as f:
-            found = json.load(f)
-        if isinstance(found, kind):
-            return found
-    except FileNotFoundError:
-        return kind()
-    except ValueError:
-        pass
-    die("%s: damaged; %s" % (path, remedy))
 
 
 def key(path):
@@ -100,7 +118,11 @@ def write_whole(path, text):
         with open(fd, "w", encoding="utf-8", errors="surrogateescape") as f:
             f.writelines(text)
             f.flush()
-            sync(f.fileno())
+            try:
+                os.fsync(f.fileno())
+            except OSError as e:  # a file system that has none reports errors when the file is closed
+                if e.errno != errno.EINVAL:
+                    raise
         os.rename(new, path)
     except OSError:
         os.unlink(new)
@@ -109,15 +131,6 @@ def write_whole(path, text):
 
 def write_list(path, lines):
     write_whole(path, (line + "\n" for line in lines))
-
-
-def sync(fd):
-    """fsync. A file system that has none says EINVAL, and reports errors when the file is closed."""
-    try:
-        os.fsync(fd)
-    except OSError as e:
-        if e.errno != errno.EINVAL:
-            raise
 
 
 def open_own(path, flags=0):

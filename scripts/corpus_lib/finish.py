@@ -5,13 +5,12 @@ a file of their own, such as corpus-0.25um.h5. Slides that do not state theirs a
 """
 import csv
 import io
-import json
 import math
 import os
 import re
 
-from corpus_lib.engines import Away, patient, scheduler_of, submit_run
-from corpus_lib.files import ask, counted, key, program, remove_file, say, stamp, write_whole
+from corpus_lib.engines import patient, scheduler_of, submit_run
+from corpus_lib.files import Away, ask, asked_of_results, counted, program, remove_file, say, stamp, write_whole
 from corpus_lib.outcome import Outcome, worth_another_try
 from corpus_lib.planned import MOST_BATCHES, remaining, write_plan
 from corpus_lib.remove import take_out_copies
@@ -29,10 +28,7 @@ def finish(corpus, closing, again=False):
     if closing:
         corpus.clean()
     scheduler = scheduler_of(corpus)
-    try:
-        Outcome(corpus, closing, scheduler)
-    except Away:
-        Outcome(corpus, closing)
+    Outcome(corpus, closing, scheduler)
     if again and closing and try_again(corpus, scheduler):
         return None
     take_out_copies(corpus)
@@ -86,11 +82,9 @@ def merge(corpus):
     if found is None:
         return False
     names = names_of(corpus, [members for _, members in found])
-    for k, (path, _) in enumerate(found):
-        os.rename(path, corpus.path(".merged-%d.new.h5" % k))
     corpus.settings["merged"] = {}
-    for k, (name, (_, members)) in enumerate(zip(names, found)):
-        os.rename(corpus.path(".merged-%d.new.h5" % k), corpus.path(name))
+    for name, (path, members) in zip(names, found):
+        os.rename(path, corpus.path(name))
         for r in members:
             r.merged, r.where, r.problem = now[r.name], name, ""
         corpus.settings["merged"][name] = {
@@ -116,9 +110,7 @@ def sets_of(corpus, done):
     found, lists, split = [], [done], False
     while lists:
         rows = lists.pop(0)
-        own = corpus.path(rows[0].where) if rows[0].where in corpus.settings["merged"] else ""
-        path = own if own and own not in [p for p, _ in found] and os.path.exists(own) else corpus.path(
-            ".merged-%d.h5" % len(found))
+        path = corpus.path(".merged-%d.h5" % len(found))
         left = merge_one(corpus, path, rows)
         if left is None:
             return None
@@ -163,15 +155,8 @@ def merge_one(corpus, path, rows):
 def read_results(corpus, records):
     """Notes resolution and quickhash of results that have not been read yet."""
     now = {r.name: stamp(corpus.result(r)) for r in records}
-    of = {key(corpus.result(r)): r for r in records if r.read != now[r.name]}
-    text = ask(program("h5spec"), "info", "--json", "--list", "-",
-               given="".join(corpus.result(r) + "\n" for r in of.values())).stdout if of else ""
-    for line in text.split("\n"):
-        try:
-            row = json.loads(line)
-            r, slide = of[key(row["input"])], (row.get("slides") or [{}])[0]
-        except (ValueError, KeyError, TypeError):
-            continue
+    for r, row in asked_of_results(corpus, [r for r in records if r.read != now[r.name]], "info"):
+        slide = (row.get("slides") or [{}])[0]
         x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
         um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
         r.read, r.um, r.down = now[r.name], repr(um) if um else "", repr(down) if down else ""

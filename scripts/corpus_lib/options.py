@@ -13,18 +13,12 @@ EXAMPLE = """Example:
 """
 
 
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("%s: must be 1 or more" % text)
-    return value
-
-
-def count(text):
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("%s: must be 0 or more" % text)
-    return value
+def at_least(least):
+    def number(text):
+        if int(text) < least:
+            raise argparse.ArgumentTypeError("%s: must be %d or more" % (text, least))
+        return int(text)
+    return number
 
 
 def joined(argv):
@@ -45,9 +39,9 @@ def add_inputs(add):
         "options of wsi2h5 for them alone, such as --mpp-override 0.5")
     add("--stores", metavar="FOLDER", help="folder of the stores (OUT/stores); name that of "
         "another corpus to process its stores with other options of h5spec")
-    add("--batch", type=positive, default=0, metavar="N", help="slides per batch (as many as keep a plan within "
+    add("--batch", type=at_least(1), default=0, metavar="N", help="slides per batch (as many as keep a plan within "
         "500 batches)")
-    add("--gpus", type=count, metavar="N", help="GPUs per processing task; h5spec then gets "
+    add("--gpus", type=at_least(0), metavar="N", help="GPUs per processing task; h5spec then gets "
         "--device cuda. 0: compute on CPUs (under a scheduler 1 if h5spec was built with CUDA, else 0; elsewhere "
         "h5spec decides)")
     for name in ("wsi2h5", "h5spec"):
@@ -71,14 +65,14 @@ def add_run(commands, form):
     add_inputs(add)
     add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
         help="auto: the one whose command is in PATH, else local (auto)")
-    add("--tasks", type=positive, default=0, metavar="N", help="local: batches at a time (1)")
-    add("--at-once", type=positive, default=0, metavar="N",
+    add("--tasks", type=at_least(1), default=0, metavar="N", help="local: batches at a time (1)")
+    add("--at-once", type=at_least(1), default=0, metavar="N",
         help="tasks of an array that run at a time")
     add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "
         "options of the conversion array, after those behind --")
     add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",
         help="the same for processing")
-    add("--retries", type=count, default=1, metavar="N", help="times that slides are tried again, not on nodes "
+    add("--retries", type=at_least(0), default=1, metavar="N", help="times that slides are tried again, not on nodes "
         "that had trouble, and with twice the memory if it was too little (1; not with local)")
     add("--wait", action="store_true", help="wait for the jobs and end with their status")
     add("--dry-run", action="store_true", help="print the commands that would submit the jobs")
@@ -107,10 +101,9 @@ def parse(argv, description):
     status = commands.add_parser("status", help="what is done, what failed and why",
                                  epilog="Example: corpus status -o /scratch/breast --watch")
     status.add_argument("--json", action="store_true", help="one line of JSON")
-    status.add_argument("--prometheus", action="store_true", help="the counts as metrics")
     status.add_argument("--html", action="store_true",
                         help="write OUT/report.html, a page about the slides that are done so far")
-    status.add_argument("--watch", type=positive, nargs="?", const=10, metavar="SECONDS",
+    status.add_argument("--watch", type=at_least(1), nargs="?", const=10, metavar="SECONDS",
                         help="repeat until no task is at work (every 10 seconds)")
     cancel = commands.add_parser("cancel", help="stop what runs or waits; finished slides are kept",
                                  epilog="Example: corpus cancel -o /scratch/breast")

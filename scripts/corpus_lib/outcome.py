@@ -21,7 +21,7 @@ import itertools
 import os
 import re
 
-from corpus_lib.files import STOPPED, TROUBLE, USAGE, key, stamp
+from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, key, stamp
 from corpus_lib.planned import read_plan
 from corpus_lib.step import OK, rows_in
 
@@ -148,7 +148,10 @@ class Outcome:
         """The scheduler's End of a task; None if it is not known. Asked once."""
         if self.ends is None:
             jobs = self.corpus.jobs()
-            ends = self.scheduler.all_ends(list(jobs.values())) if self.scheduler and jobs else {}
+            try:
+                ends = self.scheduler.all_ends(list(jobs.values())) if self.scheduler and jobs else {}
+            except Away:
+                ends = {}
             self.ends = {(kind, task): end for kind, job in jobs.items() for (j, task), end in ends.items() if j == job}
         return self.ends.get((stage, batch))
 

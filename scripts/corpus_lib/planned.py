@@ -1,21 +1,13 @@
 """What remains of a corpus: OUT/plan.tsv, one line per piece of work, which any engine can carry out.
 
 The first line, a comment, names the run and the versions of the programs. Then come the names of the columns
-and one line per slide of which something remains, in batches:
-
-  batch    1, 2, ...; all lines of a batch follow one another. `wsi-corpus step --batch N` does them
-  step     convert (then process), or process
-  slide, name, store, result
-  options  of wsi2h5, for this slide alone
-  redo     store: replace store and result; result: replace the result
-  source   size and time of the slide's files when the plan was made
+and the lines of one batch after the other. scripts/ENGINES.md says what the columns hold.
 """
 import collections
 import itertools
-import json
 import os
 
-from corpus_lib.files import ask, counted, key, program, remove_file, say, stamp, version_of, write_list
+from corpus_lib.files import asked_of_results, counted, remove_file, say, stamp, version_of, write_list
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -50,15 +42,7 @@ def read_plan(corpus, batch=None):
 
 def verify(corpus, records):
     """Results that changed since they were made are read; what is damaged goes."""
-    of = {key(corpus.result(r)): r for r in records}
-    given = "".join(corpus.result(r) + "\n" for r in records)
-    text = ask(program("h5spec"), "verify", "-q", "--json", "--list", "-", given=given).stdout if of else ""
-    for line in text.split("\n"):
-        try:
-            row = json.loads(line)
-            r = of[key(row["input"])]
-        except (ValueError, KeyError, TypeError):
-            continue
+    for r, row in asked_of_results(corpus, records, "verify", "-q"):
         if row.get("status") == "valid":
             r.result, r.problem = stamp(corpus.result(r)), ""
         elif row.get("cause") != "trouble":
@@ -98,8 +82,7 @@ def changed_results(corpus):
 
 
 def write_plan(corpus, work, most, size=0):
-    """Begins a run: writes the plan of `work`, as remaining() gives it. Slides that failed come last. Returns
-    (batches, batches that convert)."""
+    """Begins a run: writes the plan of `work`, as remaining() gives it. Slides that failed come last."""
     run = corpus.settings["run"] = dict(corpus.run, number=corpus.number + 1, closed=False)
     run["versions"] = ", ".join(map(version_of, ("wsi2h5", "h5spec")))
     remove_file(corpus.path("cancelled"))
@@ -117,4 +100,3 @@ def write_plan(corpus, work, most, size=0):
     os.makedirs(corpus.path("logs"), exist_ok=True)
     say("run %d: %s to convert, %s to process, in %s" % (
         run["number"], counted(len(parts[0]), "slide"), counted(len(parts[1]), "store"), counted(counts[1], "batch")))
-    return counts[1], counts[0]

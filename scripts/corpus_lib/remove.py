@@ -9,11 +9,11 @@ import glob
 import os
 import re
 
-from corpus_lib.files import counted, key, read_lines, remove_file, say, write_list
+from corpus_lib.files import key, read_lines, remove_file, say, write_list
 from corpus_lib.state import mark_of
 
-BEYOND = ("not reached: the slides themselves, backups and snapshots of %s, copies of its report, its corpus.h5, "
-          "its pictures and its stores that were made elsewhere, and the logs of the scheduler")
+REMOVED = ("%s removed; not reached: the slides themselves, backups and snapshots of %s, copies of its report, its corpus.h5, "
+           "its pictures and its stores that were made elsewhere, and the logs of the scheduler")
 
 
 def find(corpus, words):
@@ -74,7 +74,3 @@ def take_out_copies(corpus):
         say("%s: moved to %s" % (r.slide, here[r.hash].slide))
     if moved:
         remove(corpus, moved, again=True)
-
-
-def removed_text(n, out):
-    return "%s removed; " % counted(n, "slide") + BEYOND % out

@@ -16,13 +16,11 @@ import glob
 import json
 import os
 import shlex
-import time
 
-from corpus_lib.files import (die, look, not_older, open_own, read_lines, read_state, say, stamp, stamp_of,
-                              stem, write_list, write_whole)
+from corpus_lib.files import (die, look, not_older, open_own, read_lines, say, stamp, stamp_of,
+                              stem, values_of, write_list, write_whole)
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
-LOCK_SECONDS = 0.5  # for which a run waits for the lock: status holds it for a moment
 SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict}
 
 # What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
@@ -46,7 +44,7 @@ class Record:
               "where", "same", "read", "um", "down", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
     __slots__ = FIELDS + ("tried",)
 
-    def __init__(self, slide, name, options=""):
+    def __init__(self, slide, name="", options=""):
         for field in self.FIELDS:
             setattr(self, field, "")
         self.slide, self.name, self.options, self.tried = slide, name, options, {}
@@ -59,7 +57,7 @@ class Record:
     def parse(cls, line):
         """The record of a line. Raises ValueError for a damaged one."""
         row = json.loads(line)
-        r = cls("", "")
+        r = cls("")
         if not isinstance(row, dict) or not isinstance(row.get("tried", {}), dict):
             raise ValueError
         for field, value in row.items():
@@ -80,10 +78,7 @@ class Corpus:
 
     def __init__(self, out):
         self.out = os.path.abspath(out)
-        path, remedy = self.path("corpus.json"), "delete it and give the options of the corpus again; finished files are kept"
-        self.settings = read_state(path, dict, remedy)
-        if not all(isinstance(self.settings.get(k, kind()), kind) for k, kind in SHAPE.items()):
-            die("%s: damaged; %s" % (path, remedy))
+        self.settings = self.read_settings()
         self.stores = self.settings.get("stores") or self.path("stores")
         self.withdrawn = set(read_lines(self.path("withdrawn.txt")))  # see mark_of()
         self.files, self.roi, self._records = Files(), None, None
@@ -103,6 +98,19 @@ class Corpus:
         return "%s/logs/%d.%d.%s" % (self.out, self.number, batch, end)
 
     # settings and runs
+
+    def read_settings(self):
+        path = self.path("corpus.json")
+        try:
+            with open(path, encoding="utf-8") as f:
+                found = json.load(f)
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(found.get(k, kind()), kind) for k, kind in SHAPE.items()):
+            die("%s: damaged; delete it and give the options of the corpus again; finished files are kept" % path)
+        return found
 
     def add_job(self, kind, job):
         """Notes a job of a run in OUT/jobs, to which its finish job may add at the same time."""
@@ -149,15 +157,12 @@ class Corpus:
     def records(self):
         if self._records is None:
             known = self.read_records()
-            rows = [line.split("\t") for line in read_lines(self.path("names.txt"))]
-            self._records = [self.known_as(known.get(row[1]), *row) for row in rows if len(row) > 1]
+            self._records = []
+            for name, slide, *options in (line.split("\t") for line in read_lines(self.path("names.txt")) if "\t" in line):
+                r = known.get(slide) or Record(slide)
+                r.name, r.options = name, "".join(options)
+                self._records.append(r)
         return self._records
-
-    @staticmethod
-    def known_as(record, name, slide, options=""):
-        record = record or Record(slide, name, options)
-        record.name, record.options = name, options
-        return record
 
     def read_records(self):
         path = self.path("records.jsonl")
@@ -219,9 +224,7 @@ class Corpus:
     def regions(self, r):
         """The file of the slide's regions (h5spec run --roi), or None."""
         if self.roi is None:
-            words = self.settings.get("h5spec", [])
-            self.roi = ([b for a, b in zip(words, words[1:]) if a == "--roi"]
-                        + [w[6:] for w in words if w.startswith("--roi=")] + [""])[0]
+            self.roi = "".join(values_of(self.settings.get("h5spec", []), ("--roi",))[0][-1:])
         if not self.roi or not os.path.isdir(self.roi):
             return self.roi or None
         names = (r.name, os.path.basename(r.slide), stem(r.slide))
@@ -236,17 +239,14 @@ class Corpus:
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held, end = open(open_own(self.path("lock")), "w"), time.time() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return held
-            except BlockingIOError:
-                if time.time() > end:
-                    die("%s: a run is going on; see status, wait, or cancel it" % self.out)
-                time.sleep(0.1)
-            except OSError:
-                return held  # a file system without locks
+        held = open(open_own(self.path("lock")), "w")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            die("%s: a run is going on; see status, wait, or cancel it" % self.out)
+        except OSError:
+            pass  # a file system without locks
+        return held
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
@@ -266,31 +266,28 @@ class Files:
     def of(self, slide, at):
         """The stamp of a slide, of which os.stat() gave `at`; of one with several files also the hash
         of them all. "": it does not exist."""
-        end = slide[-5:].lower()
+        end, folder, name = slide[-5:].lower(), os.path.dirname(slide), stem(slide)
         if at is None or not end.endswith(SEVERAL):
             return stamp_of(at)
-        folder = os.path.dirname(slide)
-        if end.endswith(".dcm"):  # of all series of the folder: if another one changes, wsi2h5 skips this one
-            parts = self.hash_of(folder, "", ".dcm")
-        elif end == ".mrxs":
-            parts = self.hash_of(os.path.join(folder, stem(slide)), "", "")
-        else:
-            parts = self.hash_of(folder, stem(slide), "")
-        return stamp_of(at) + ":" + parts
+        if end == ".mrxs":
+            folder, name = os.path.join(folder, name), ""
+        elif end.endswith(".dcm"):  # all series of the folder: if another one changes, wsi2h5 skips this one
+            name = ""
+        rest = ".dcm" if end.endswith(".dcm") else ""
+        if (folder, name, rest) not in self.folders:
+            self.folders[folder, name, rest] = hash_of(folder, name, rest)
+        return stamp_of(at) + ":" + self.folders[folder, name, rest]
 
-    def hash_of(self, folder, begin, end):
-        """A hash of names, sizes and times of the files of a folder."""
-        if (folder, begin, end) not in self.folders:
-            rows = []
-            try:
-                for e in os.scandir(folder):
-                    if e.name.startswith(begin) and e.name.lower().endswith(end) and e.is_file():
-                        rows.append((os.fsencode(e.name), e.stat().st_size, e.stat().st_mtime_ns))
-            except OSError:
-                pass
-            import hashlib  # here, because steps do without it
-            self.folders[folder, begin, end] = hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
-        return self.folders[folder, begin, end]
+
+def hash_of(folder, begin, end):
+    """A hash of names, sizes and times of the files of a folder whose names begin and end so."""
+    import hashlib  # here, because steps do without it
+    try:
+        rows = [(os.fsencode(e.name), e.stat().st_size, e.stat().st_mtime_ns) for e in os.scandir(folder)
+                if e.name.startswith(begin) and e.name.lower().endswith(end) and e.is_file()]
+    except OSError:
+        rows = []
+    return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
 
 
 def known_corpus(out):

@@ -1,6 +1,5 @@
 """What `status` reports: counts, what failed and why, and what the merged results hold."""
 import collections
-import json
 import os
 import re
 import sys
@@ -137,24 +136,6 @@ def print_status(st):
         apart = " of %.4g um/px" % um if um else " of unknown resolution"
         print("%s: %s%s%s" % (row["file"], counted(row["slides"], "slide"), apart if st["kept_apart"] else "",
                               "" if row["current"] else ", out of date"))
-    sys.stdout.flush()
-
-
-def print_prometheus(st):
-    """The text format of Prometheus, as for the collector of node_exporter that reads files."""
-    label = 'corpus=%s' % json.dumps(st["out"])
-    rows = [("slides", ",state=%s" % json.dumps(state), n) for state, n in st["states"].items()]
-    rows += [("node_failures", ",node=%s,state=%s" % (json.dumps(host), json.dumps(state)), n)
-             for host, found in sorted(st["nodes"].items()) for state, n in found.items()]
-    rows += [("active_tasks", "", st["active_tasks"]), ("merged_slides", "", sum(row["slides"] for row in st["merged"])),
-             ("merged_current", "", int(is_merged(st))), ("problems", "", len(st["problems"] + st["held"]))]
-    told = set()
-    for name, labels, value in rows:
-        if name not in told:
-            print("# TYPE wsi_corpus_%s gauge" % name)
-        told.add(name)
-        if value is not None:
-            print("wsi_corpus_%s{%s%s} %.10g" % (name, label, labels, value))
     sys.stdout.flush()
 
 

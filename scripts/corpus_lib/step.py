@@ -13,8 +13,8 @@ import subprocess
 import threading
 import time
 
-from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, key, open_own, program, read_lines,
-                              remove_file, stem)
+from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, json_rows, key, open_own, program,
+                              read_lines, remove_file, stem)
 from corpus_lib.planned import read_plan
 from corpus_lib.state import known_corpus
 
@@ -82,16 +82,10 @@ def rows_in(path, offset=0):
             f.seek(offset)
             data = f.read()
     except FileNotFoundError:
-        return
-    for line in data.replace(b'{"slide": "', b'\n{"slide": "').replace(b'{"store": "', b'\n{"store": "').replace(
-            b'{"batch": ', b'\n{"batch": ').split(b"\n"):
-        if line:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict) and isinstance(row.get("status"), str):
-                yield row
+        return []
+    for start in (b'{"slide": "', b'{"store": "', b'{"batch": '):
+        data = data.replace(start, b"\n" + start)
+    return [row for row in json_rows(data.split(b"\n")) if isinstance(row.get("status"), str)]
 
 
 class Batch:
