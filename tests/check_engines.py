@@ -1,44 +1,20 @@
 #!/usr/bin/env python3
 """Engines carry out the plan of scripts/corpus and give its corpus: Slurm and Grid Engine, which the tests start, Snakemake, Nextflow."""
-import contextlib
 import glob
-import random
 import re
 
 import numpy as np
 
 import dicomfile
-from lib import *
+from corpora import *
 
-CORPUS = os.path.join(ROOT, "scripts", "corpus")
 WORKFLOW = os.path.join(ROOT, "scripts", "snakemake")
-TOOLS = {"WSI2H5": WSI2H5, "H5SPEC": H5SPEC}
-ENV = dict(os.environ, **TOOLS)
-
-
-def corpus(*argv, status=0, env=ENV):
-    return run(sys.executable, CORPUS, *argv, env=env, status=status)
 
 
 def counts(out, status=1):
     """What became of the slides."""
-    st = json.loads(corpus("status", "--json", "-o", out, status=status).out)
+    st = status_of(out, status)
     return st["states"], sorted((f["slide"], f["stage"], f["state"], f["reason"]) for f in st["failed"] + st["damaged"])
-
-
-def wrapper(text):
-    """A program in place of ours: the shell script `text`."""
-    path = os.path.join(tmp("wrapper"), "program")
-    with open(path, "w") as f:
-        f.write("#!/bin/sh\n" + text)
-    os.chmod(path, 0o755)
-    return path
-
-
-def h5spec_with(backends):
-    """h5spec, except for what --version says."""
-    return wrapper('''[ "$1" != --version ] || { echo "h5spec 0"; echo "backends: %s; vectors"; exit 0; }
-exec %s "$@"''' % (backends, H5SPEC))
 
 
 # --- schedulers ---
@@ -54,8 +30,6 @@ class Cluster:
     """A real scheduler, started for one test; its variables are in .env."""
 
     def __init__(self, name, *options):
-        if SAN:
-            raise Skip("schedulers are tried without sanitizers")
         self.up, self.down = cluster_script(name + "-up"), cluster_script(name + "-down")
         self.options = options
 
@@ -100,11 +74,8 @@ def test_the_slurm_commands_of_the_readme():
     text = open(os.path.join(ROOT, "scripts", "README.md")).read()
     blocks = re.findall(r"```sh skip needs Slurm.*\n((?:.*\n)*?)```", text)
     expect(len(blocks) == 2, "%d blocks", len(blocks))
-    folder = tmp()
+    folder = folder_with({"slides/" + os.path.basename(s): s for s in slides(3)})
     shutil.copytree(os.path.join(ROOT, "scripts"), folder + "/scripts")
-    os.mkdir(folder + "/slides")
-    for s in slides(3):
-        shutil.copy(s, folder + "/slides")
     with Cluster("slurm", "-n", "1", "-c", "8", "-g", "1") as c:
         for partition in ("cpu", "gpu"):
             c.ask("scontrol", "create", "PartitionName=" + partition, "Nodes=ALL")
@@ -123,18 +94,6 @@ def mounted(folder, size):
         raise Skip("no file system can be mounted here")
 
 
-def pretended(text):
-    """wsi2h5, which at work first does `text`, with the node in SLURMD_NODENAME."""
-    return wrapper('case "$*" in *"--list -"*) %s ;; esac\nexec %s "$@"' % (text, WSI2H5))
-
-
-def few_slides(n=6):
-    folder = tmp("slides")
-    for k in range(n):
-        shutil.copy(made("--size", "600x900", "--seed", str(k + 1), name="s%02d" % k), folder)
-    return folder
-
-
 def states(c, out):
     return {k: n for k, n in c.wait(out, 400)["states"].items() if n}
 
@@ -143,22 +102,22 @@ def states(c, out):
 def test_a_weekend_on_slurm():
     """One cluster, several corpora at the same time: a node without OUT's file system, one that hangs, one that the user
     excludes; programs that are stopped on two nodes; a full disk; tasks that never run; a requeue; a small array."""
-    slides, disk = few_slides(), os.path.join(tmp(), "disk")
+    given, disk = folder_with(slides(6)), os.path.join(tmp(), "disk")
     mounted(disk + "/results", "300k")
     try:
         with Cluster("slurm", "-n", "4", "-c", "2") as c:
-            call = lambda out, *options: [sys.executable, CORPUS, "run", "-o", out, "--scheduler", "slurm", "--gpus", "0", slides, *options]
+            call = lambda out, *options: [sys.executable, CORPUS, "run", "-o", out, "--scheduler", "slurm", "--gpus", "0", given, *options]
             begin = lambda out, *after, tool=WSI2H5: run(*call(out, "--", "-c", "1", *after), env=dict(c.env, WSI2H5=tool))
             sick, stopped, held, never, small = [os.path.join(c.folder, name, "out") for name in ("sick", "stopped", "held", "never", "small")]
             os.makedirs(os.path.dirname(sick))
             pid = open(c.folder + "/run/slurmd.n2.pid").read().strip()
             run("nsenter", "-t", pid, "-m", "mount", "-t", "tmpfs", "none", os.path.dirname(sick))
-            hangs = dict(c.env, WSI2H5=pretended("[ $SLURMD_NODENAME != n3 ] || sleep 300"))
+            hangs = dict(c.env, WSI2H5=at_work(WSI2H5, "[ $SLURMD_NODENAME != n3 ] || sleep 300"))
             waiting = subprocess.Popen(call(sick, "--wait", "--", "-c", "1", "--exclude=n1", "--time=1"), env=hangs, stderr=subprocess.PIPE)
             begin(held, "--hold")
             failed = c.ask("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "false").strip()
             begin(never, "--dependency=afterok:" + failed)
-            begin(stopped, tool=pretended("[ $SLURMD_NODENAME = n4 ] || exit 3"))
+            begin(stopped, tool=at_work(WSI2H5, "[ $SLURMD_NODENAME = n4 ] || exit 3"))
             begin(disk)
             expect(sum(states(c, stopped).get(s, 0) for s in ("interrupted", "done")) == 6, "stopped: %s", states(c, stopped))
             st = c.wait(disk)
@@ -166,7 +125,7 @@ def test_a_weekend_on_slurm():
             expect(st["run"] == 1 and 0 < st["processed"] < 6 and st["states"]["bad slide"] == 0, "full disk: %s", st["states"])
             for out, why, remedy in ((held, "JobHeldUser", "scontrol release "), (never, "DependencyNeverSatisfied", "scancel ")):
                 says(c.corpus("status", "-o", out).out, "waits for ever (%s): %s" % (why, remedy))
-                says(c.corpus("run", "-o", out, slides, status=1).err, "a run is going on")
+                says(c.corpus("run", "-o", out, given, status=1).err, "a run is going on")
                 c.corpus("cancel", "-o", out)
                 expect(states(c, out) == {"to do": 6}, "cancelled: %s", out)
             text = waiting.communicate(timeout=400)[1].decode()
@@ -250,30 +209,30 @@ def by_nextflow(out, slides):
     if not shutil.which("nextflow"):
         raise Skip("nextflow is not installed")
     corpus("plan", "-o", out, "--gpus", "0", "--batch", "20", slides)
-    run("nextflow", "run", os.path.join(ROOT, "scripts", "nextflow", "main.nf"), "--out", out, "--corpus", CORPUS, cwd=tmp(), env=ENV)
+    run("nextflow", "run", os.path.join(ROOT, "scripts", "nextflow", "main.nf"), "--out", out, "--corpus", CORPUS, cwd=tmp(),
+        env=dict(os.environ, **TOOLS))
 
 
 @later("ci")
 def test_the_same_168_inputs_by_every_engine():
-    slides, want = folder_of_168()
-    local, left = os.path.join(tmp(), "local"), []
-    corpus("run", "--scheduler", "local", "-o", local, "--gpus", "0", slides, status=1)
-    states_, rows = counts(local)
+    given, want = folder_of_168()
+    here, left = os.path.join(tmp(), "here"), []
+    local(here, "--gpus", "0", given, status=1)
+    states_, rows = counts(here)
     expect({k: n for k, n in states_.items() if n} == want, "%s %s", states_, [r for r in rows if r[2] != "damaged"])
-    files = sorted(os.path.basename(f) for f in glob.glob(local + "/corpus*.h5"))
+    files = sorted(os.path.basename(f) for f in glob.glob(here + "/corpus*.h5"))
     expect(files == ["corpus-0.25um.h5", "corpus-0.5um.h5", "corpus-unknown-um.h5"], "%s", files)
     for engine in (by_slurm, by_grid_engine, by_snakemake_on_slurm, by_nextflow):
         out = os.path.join(tmp(), engine.__name__)
         try:
-            engine(out, slides)
+            engine(out, given)
         except Skip as e:
             left.append("%s: %s" % (engine.__name__, e))
             continue
         expect(counts(out) == (states_, rows), "%s: %s, not %s", engine.__name__, counts(out), (states_, rows))
         for name in files:
-            run(H5SPEC, "compare", "--limit", "0", os.path.join(local, name), os.path.join(out, name))
-            equal(content(os.path.join(local, name)), content(os.path.join(out, name)), engine.__name__)
-        print("# %s: %s" % (engine.__name__, counts(out)[0]), flush=True)
+            run(H5SPEC, "compare", "--limit", "0", os.path.join(here, name), os.path.join(out, name))
+            equal(content(os.path.join(here, name)), content(os.path.join(out, name)), engine.__name__)
     if left:
         raise Skip("; ".join(left))
 
@@ -281,85 +240,53 @@ def test_the_same_168_inputs_by_every_engine():
 
 # --- Snakemake, Nextflow ---
 
-def snakemake(folder, *options, status=0, profile="local", path=BUILD):
+def snakemake(folder, *options, status=0, profile="local", path=BUILD, tools=TOOLS):
     program = shutil.which("snakemake") or os.path.join(ROOT, "build", "snakemake", "bin", "snakemake")
     if not os.path.exists(program):
         raise Skip("snakemake is not installed (pip install snakemake)")
-    env = dict(ENV, PATH=path + os.pathsep + os.environ["PATH"], HOME=folder, XDG_CACHE_HOME=folder)
+    env = dict(os.environ, **tools, PATH=path + os.pathsep + os.environ["PATH"], HOME=folder, XDG_CACHE_HOME=folder)
     return run(program, "-s", WORKFLOW + "/Snakefile", "--profile", WORKFLOW + "/profiles/" + profile, "--directory", folder,
                "--cores", "2", "--config", "corpus=" + CORPUS, *options, env=env, timeout=300, status=status)
 
 
-def folder_of_slides():
-    """Four slides, of which two have the same name, two resolutions, and one bad one."""
-    folder = tmp("slides")
-    for k, (name, mpp) in enumerate((("a.svs", "0.5"), ("b b.svs", "0.5"), ("sub/a.svs", "0.25"), ("c.svs", "none"))):
-        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-        shutil.copy(made("--size", "700x600", "--seed", str(k), "--mpp", mpp, name="s%d" % k), os.path.join(folder, name))
-    open(folder + "/bad.svs", "w").write("no slide")
-    return folder
+def few_slides():
+    """Two slides of one name, a name with a blank, and a bad one."""
+    return folder_with({"a.svs": slides()[0], "b b.svs": slides()[1], "sub/a.svs": slides()[2], "bad.svs": os.devnull})
 
 
-def test_the_corpus_is_that_of_scripts_corpus():
-    slides, study, other = folder_of_slides(), tmp("study"), os.path.join(tmp(), "corpus")
-    corpus("plan", "-o", study, "--gpus", "0", slides)
+def test_snakemake_does_what_a_plan_names():
+    given, study = few_slides(), tmp("study")
+    says(snakemake(study, status=1).err, "run wsi-corpus plan -o")
+    corpus("plan", "-o", study, "--gpus", "0", given)
+    for _ in range(2):  # the second time nothing remains to be done
+        snakemake(study)
+        expect(counts(study)[0]["done"] == 3 and os.path.exists(study + "/report.html"), "%s", counts(study))
+    shutil.copy(slides()[3], given)
+    corpus("plan", "-o", study, given)
     snakemake(study)
-    corpus("run", "--scheduler", "local", "-o", other, "--gpus", "0", slides, status=1)
-    files = sorted(os.path.basename(f) for f in glob.glob(other + "/corpus*.h5"))
-    expect(files == ["corpus-0.25um.h5", "corpus-0.5um.h5", "corpus-unknown-um.h5"], "%s", files)
-    for name in files:
-        equal(content(os.path.join(study, name)), content(os.path.join(other, name)), name)
-    expect(counts(study) == counts(other) and os.path.exists(study + "/report.html"), "%s, not %s", counts(study), counts(other))
-    before = os.stat(study + "/corpus-0.5um.h5").st_mtime_ns
-    snakemake(study)  # nothing remains to be done
-    os.unlink(slides + "/bad.svs")
-    shutil.copy(made("--size", "700x600", "--seed", "9", "--mpp", "0.5", name="new"), slides)
-    corpus("plan", "-o", study, slides)
-    snakemake(study)
-    expect(os.stat(study + "/corpus-0.5um.h5").st_mtime_ns != before, "the new slide")
-    expect(counts(study)[0]["done"] == 5, "%s", counts(study))
+    expect(counts(study)[0]["done"] == status_of(study)["corpus"]["slides"] == 4, "the new slide: %s", counts(study))
 
 
 def test_trouble_is_tried_again_and_at_last_left_to_finish():
-    slides, study, d = folder_of_slides(), tmp("study"), tmp()
-    sick = os.path.join(d, "wsi2h5")
-    with open(sick, "w") as f:
-        f.write('#!/bin/sh\ncase "$*" in *"--list -"*) echo x >>%s/calls; exit 5 ;; esac\nexec %s "$@"\n' % (d, WSI2H5))
-    os.chmod(sick, 0o755)
-    before = ENV["WSI2H5"]
-    ENV["WSI2H5"] = sick
-    try:
-        corpus("plan", "-o", study, "--batch", "9", "--gpus", "0", slides)
-        snakemake(study, "retries=1", status=1)
-    finally:
-        ENV["WSI2H5"] = before
-    expect(open(d + "/calls").read() == "x\n" * 4, "two attempts at two calls (equal names): %s", open(d + "/calls").read())
-    says(corpus("status", "-o", study, status=5).out, "5 to do")
-
-
-def test_a_plan_is_needed():
-    p = snakemake(tmp(), status=1)
-    says(p.out + p.err, "run wsi-corpus plan -o")
+    study, calls = tmp("study"), os.path.join(tmp(), "calls")
+    sick = dict(TOOLS, WSI2H5=at_work(WSI2H5, "echo x >>%s; exit 5" % calls))
+    corpus("plan", "-o", study, "--batch", "9", "--gpus", "0", few_slides(), env=sick)
+    snakemake(study, "retries=1", status=1, tools=sick)
+    expect(open(calls).read() == "x\n" * 4, "two attempts at two calls (equal names): %s", open(calls).read())
+    says(corpus("status", "-o", study, status=5).out, "4 to do")
 
 
 def test_the_pipeline_of_nextflow_names_what_the_plan_has():
-    """Nextflow itself is rarely installed; where it is, it runs."""
-    text = open(os.path.join(ROOT, "scripts", "nextflow", "main.nf")).read()
-    columns = set(re.findall(r"row\.(\w+)", text))
-    slides, study = folder_of_slides(), os.path.join(tmp(), "study")
-    corpus("plan", "-o", study, "--gpus", "0", slides)
-    head = open(study + "/plan.tsv").read().splitlines()[1].split("\t")
-    expect(columns == {"batch", "step"} <= set(head), "%s", columns)
+    """Where Nextflow is installed, it does the 168 inputs."""
+    text, study = open(os.path.join(ROOT, "scripts", "nextflow", "main.nf")).read(), os.path.join(tmp(), "study")
+    corpus("plan", "-o", study, "--gpus", "0", few_slides())
+    columns, head = set(re.findall(r"row\.(\w+)", text)), open(study + "/plan.tsv").read().splitlines()[1].split("\t")
     commands = set(re.findall(r"params.corpus\} (\w+)", text))
-    expect(commands == {"step", "finish", "status"}, "%s", commands)
-    if not shutil.which("nextflow"):
-        raise Skip("nextflow is not installed; its file was only read")
-    run("nextflow", "run", os.path.join(ROOT, "scripts", "nextflow", "main.nf"), "--out", study, "--corpus", CORPUS, cwd=tmp(), env=ENV)
-    expect(counts(study)[0]["done"] == 4, "%s", counts(study))
+    expect(columns == {"batch", "step"} <= set(head) and commands == {"step", "finish", "status"}, "%s %s", columns, commands)
 
 
 if __name__ == "__main__":
     if SAN:
-        print("skip snakemake: the workflow is tried without sanitizers")
+        print("skip engines: they are tried without sanitizers")
     else:
         main(globals(), "ci")

@@ -10,23 +10,13 @@ import io
 import random
 import re
 
-from lib import *
+from corpora import *
 
-GROUPS = "--stripe-rows 240 --group-bytes 1"
 random.seed(5)
-
-
-def slides(n=4, size="600x900"):
-    return [made("--size", size, "--seed", str(k + 1), name="s%02d" % k) for k in range(n)]
 
 
 def many(n=4):
     return [store(s, *GROUPS.split()) for s in slides(n)]
-
-
-def direct(stores):
-    """The result of one process over all stores, in sequence."""
-    return content(spectrum(sorted(stores)))
 
 
 def test_lookup():
