@@ -8,12 +8,11 @@ import sys
 import time
 
 from corpus_lib.engines import (PATIENCE, SCHEDULERS, active_tasks, choose, patient, run_local, scheduler_of, submit_run)
-from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, counted, die, program, say, values_of, write_whole
+from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, counted, die, program, say, values_of, versions, write_whole
 from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
-from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, version_of,
-                                write_plan)
+from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, write_plan
 from corpus_lib.remove import REMOVED, find, remove
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
@@ -119,8 +118,7 @@ def prepare(o, engine):
                       programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
     corpus.run.pop("problem", None)
     corpus.save()
-    renew = ", ".join(map(version_of, ("wsi2h5", "h5spec"))) if o.renew else None
-    return corpus, held, remaining(corpus, renew=renew)
+    return corpus, held, remaining(corpus, renew=versions() if o.renew else None)
 
 
 def command_plan(o):
@@ -143,7 +141,7 @@ def command_run(o):
             write_report(corpus, st)
         print_status(st)
         return verdict(st)
-    corpus.run.update(retries=o.retries, at_once=o.at_once, options=o.options, convert_job=o.convert_job,
+    corpus.run.update(retries=o.retries, at_once=o.tasks, options=o.options, convert_job=o.convert_job,
                       process_job=o.process_job)
     if engine == "local":
         write_plan(corpus, work, MOST_BATCHES, o.batch or max(1, min(LOCAL_BATCH, -(-len(work) // (o.tasks or 1)))))

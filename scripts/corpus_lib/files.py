@@ -68,10 +68,9 @@ def program(name):
     return os.path.abspath(path)
 
 
-def version_of(name):
-    """Such as "h5spec 0.2.0"."""
-    words = ask(program(name), "--version").stdout.split()[:2]
-    return " ".join(words) if len(words) == 2 else name
+def versions():
+    """Such as "wsi2h5 0.2.0, h5spec 0.2.0"."""
+    return ", ".join(" ".join(ask(program(name), "--version").stdout.split()[:2]) for name in ("wsi2h5", "h5spec"))
 
 
 def asked_of_results(corpus, records, *argv):

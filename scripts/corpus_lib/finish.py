@@ -72,37 +72,27 @@ def try_again(corpus, scheduler):
 # --- merged results ---
 
 def merge(corpus):
-    """Writes corpus.h5, or one file per resolution, unless they are up to date. False if that failed."""
+    """Writes corpus.h5, or one file per resolution, unless they are up to date."""
     now = {r.name: stamp(corpus.result(r)) for r in corpus.records if not corpus.now(r).remains}
     done = sorted((r for r in corpus.records if r.name in now), key=lambda r: os.fsencode(r.name))
     corpus.run.pop("problem", None)
-    if is_current(corpus, done, now):
-        return True
+    if is_merged(status_of(corpus, 0)):
+        return
     found = sets_of(corpus, done) if done else []
     if found is None:
-        return False
+        return
     names = names_of(corpus, [members for _, members in found])
     corpus.settings["merged"] = {}
     for name, (path, members) in zip(names, found):
         os.rename(path, corpus.path(name))
         for r in members:
-            r.merged, r.where, r.problem = now[r.name], name, ""
+            r.merged, r.problem = now[r.name], ""
         corpus.settings["merged"][name] = {
             "slides": sum(not r.same for r in members),
             "um_per_px": float(members[0].um) if members[0].um and len(found) > 1 else None}
     for name in os.listdir(corpus.out):
         if re.fullmatch(OURS, name) and name not in names:
             os.unlink(corpus.path(name))
-    return True
-
-
-def is_current(corpus, done, now):
-    """The merged files have exactly the results of these slides, as they are now."""
-    merged = corpus.settings["merged"]
-    return (all(r.where in merged and r.merged == now[r.name] for r in done)
-            and sum(row["slides"] for row in merged.values()) == sum(not r.same for r in done)
-            and all(os.path.exists(corpus.path(name)) for name in merged)
-            and not (corpus.has("allow_duplicates") and any(r.same for r in done)) and bool(merged) == bool(done))
 
 
 def sets_of(corpus, done):
@@ -131,7 +121,7 @@ def merge_one(corpus, path, rows):
     """Merges results. Returns the set of those that have another resolution; None if it failed."""
     of = {corpus.result(r): r for r in rows}
     options = ["--allow-duplicates" if corpus.has("allow_duplicates") else "--skip-duplicates"]
-    options += ["--mix-mpp"] if corpus.mixes() else []
+    options += ["--mix-mpp"] if "--mix-mpp" in corpus.settings["h5spec"] else []
     p = ask(program("h5spec"), "merge", "--json", "--progress", "no", "--force", *options, "-o", path, "--list", "-",
             given="".join(q + "\n" for q in of))
     lines = p.stderr.split("\n")

@@ -65,9 +65,7 @@ def add_run(commands, form):
     add_inputs(add)
     add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
         help="auto: the one whose command is in PATH, else local (auto)")
-    add("--tasks", type=at_least(1), default=0, metavar="N", help="local: batches at a time (1)")
-    add("--at-once", type=at_least(1), default=0, metavar="N",
-        help="tasks of an array that run at a time")
+    add("--tasks", type=at_least(1), default=0, metavar="N", help="batches at a time (local: 1; on a cluster: as many as it starts)")
     add("--convert-job", type=shlex.split, default=[], metavar="'OPTIONS'", help="scheduler "
         "options of the conversion array, after those behind --")
     add("--process-job", type=shlex.split, default=[], metavar="'OPTIONS'",

@@ -7,7 +7,7 @@ import collections
 import itertools
 import os
 
-from corpus_lib.files import asked_of_results, counted, remove_file, say, stamp, version_of, write_list
+from corpus_lib.files import asked_of_results, counted, remove_file, say, stamp, versions, write_list
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -19,25 +19,19 @@ def plan_path(corpus):
     return corpus.path("plan.tsv")
 
 
-def parsed(text):
-    for line in text.split("\n"):
-        words = line.split("\t")
-        if len(words) == len(Row._fields) and words[0].isdigit():
-            yield Row(int(words[0]), *words[1:])
-
-
 def read_plan(corpus, batch=None):
     """The rows of the plan, or of one batch."""
     try:
         with open(plan_path(corpus), encoding="utf-8", errors="surrogateescape", newline="\n") as f:
             text = f.read()
     except FileNotFoundError:
-        return iter(())
+        return []
     if batch is not None:
         mark = "\n%d\t" % batch
         first, last = text.find(mark), text.rfind(mark)
         text = text[first + 1:text.find("\n", last + 1)] if first >= 0 else ""
-    return parsed(text)
+    rows = (line.split("\t") for line in text.split("\n"))
+    return [Row(int(row[0]), *row[1:]) for row in rows if len(row) == len(Row._fields) and row[0].isdigit()]
 
 
 def verify(corpus, records):
@@ -84,7 +78,7 @@ def changed_results(corpus):
 def write_plan(corpus, work, most, size=0):
     """Begins a run: writes the plan of `work`, as remaining() gives it. Slides that failed come last."""
     run = corpus.settings["run"] = dict(corpus.run, number=corpus.number + 1, closed=False)
-    run["versions"] = ", ".join(map(version_of, ("wsi2h5", "h5spec")))
+    run["versions"] = versions()
     remove_file(corpus.path("cancelled"))
     parts = [[w for w in sorted(work, key=lambda w: w[0].what != "") if w[1] == step] for step in ("convert", "process")]
     size = size or next(k for k in itertools.count(1) if sum(-(-len(part) // k) for part in parts) <= max(2, most))

@@ -34,14 +34,14 @@ class Record:
     files, made        the slide's files and those options when its store was made; "": not known
     store, result      stamps of what was made; version: of the programs that did it
     problem            what is wrong with the result; damage: tiles of the slide that are damaged
-    merged, where      stamp of the merged result, and the merged file
+    merged             stamp of the result that was merged
     same               name of the slide of which this one is a copy
     read, um, down, hash   stamp of a result that was read, its um per stored px, downsample and quickhash
     what, stage, of, message, host, time, log, run    the last failure, and the slide's files at it
     tried              {run: [what, host]} of failures that are perhaps the slide's
     """
     FIELDS = ("slide", "name", "options", "files", "made", "store", "result", "version", "problem", "damage", "merged",
-              "where", "same", "read", "um", "down", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
+              "same", "read", "um", "down", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
     __slots__ = FIELDS + ("tried",)
 
     def __init__(self, slide, name="", options=""):
@@ -56,14 +56,12 @@ class Record:
     @classmethod
     def parse(cls, line):
         """The record of a line. Raises ValueError for a damaged one."""
-        row = json.loads(line)
-        r = cls("")
-        if not isinstance(row, dict) or not isinstance(row.get("tried", {}), dict):
-            raise ValueError
+        row, r = json.loads(line), cls("")
         for field, value in row.items():
-            if field not in cls.__slots__ or not isinstance(value, dict if field == "tried" else str):
-                raise ValueError
-            setattr(r, field, value)
+            if field in cls.__slots__:
+                if not isinstance(value, type(getattr(r, field))):
+                    raise ValueError
+                setattr(r, field, value)
         return r
 
     def forgive(self, stage):
@@ -134,9 +132,6 @@ class Corpus:
     def has(self, flag):
         return bool(self.settings.get(flag))
 
-    def mixes(self):
-        return "--mix-mpp" in self.settings.get("h5spec", [])
-
     def is_known(self):
         return os.path.exists(self.path("names.txt"))
 
@@ -168,7 +163,7 @@ class Corpus:
         path = self.path("records.jsonl")
         try:
             return {r.slide: r for r in map(Record.parse, read_lines(path))}
-        except (ValueError, TypeError):
+        except (ValueError, AttributeError):
             say("%s: damaged; it is only a cache, and is made again from the finished files" % path)
             return {}
 

@@ -44,7 +44,8 @@ def status_of(corpus, active, held=()):
         counts[BAD] += 1
         failed.append(failure(corpus, path, State(BAD, "input", problem)))
     merged = corpus.settings.get("merged", {})
-    current = not pending and sum(m["slides"] for m in merged.values()) == processed
+    current = (not pending and sum(m["slides"] for m in merged.values()) == processed
+               and all(os.path.exists(corpus.path(name)) for name in merged))
     rows = [{"file": corpus.path(name), "slides": m["slides"], "current": current, "um_per_px": m["um_per_px"]}
             for name, m in sorted(merged.items()) if os.path.exists(corpus.path(name))]
     one = [{k: row[k] for k in ("file", "slides", "current")} for row in rows if row["file"] == corpus.path("corpus.h5")]
@@ -98,17 +99,14 @@ def headline(st):
     return text + ("; %s queued or running" % counted(st["active_tasks"], "task") if st["active_tasks"] else "")
 
 
-def where_text(row):
-    """On which node, when, and the log."""
-    return " [%s, run %d, %s, %s]" % (row["host"] or "unknown node", row["run"], row["time"], row["log"]) if row.get("log") else ""
-
-
 def print_failures(st):
     """Bad slides one by one; what is the node's fault by reason and by node."""
     for row in st["failed"]:
         if row["state"] == BAD:
             text = row["reason"].replace(row["slide"] + ": ", "", 1)
-            print("failed (%s): %s: %s%s" % (row["stage"], printable(row["slide"]), printable(text), where_text(row)))
+            print("failed (%s): %s: %s%s" % (
+                row["stage"], printable(row["slide"]), printable(text),
+                " [%(host)s, run %(run)d, %(time)s, %(log)s]" % row if row.get("log") else ""))
     for row in st["reasons"]:
         if row["state"] != BAD:
             more = row["slides"] - len(row["examples"])

@@ -90,7 +90,7 @@ def rows_in(path, offset=0):
 
 class Batch:
     def __init__(self, corpus, number):
-        self.corpus, self.number, self.rows = corpus, number, list(read_plan(corpus, number))
+        self.corpus, self.number, self.rows = corpus, number, read_plan(corpus, number)
         self.log, self.status = corpus.log(number, "jsonl"), DONE
         self.out = open_own(self.log, os.O_APPEND)
         self.err = open_own(corpus.log(number, "err"), os.O_APPEND)
