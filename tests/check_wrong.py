@@ -249,7 +249,17 @@ def test_store_truncated():
 
 def test_store_empty_or_not_hdf5():
     process_with(write("empty.h5", b""), "empty")
-    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file; a slide is converted first: wsi2h5 -o stores/ ")
+    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file; convert first: wsi2h5 -o stores/ ")
+
+
+def test_a_slide_must_be_converted_first():
+    """-o was asked for first, and then the slide was refused."""
+    slide = good()
+    for command in ("run", "merge", "map", "plot", "report"):
+        for path in (slide, os.path.dirname(slide)):
+            says(run(H5SPEC, command, path, status=2).err, "convert first: wsi2h5 -o stores/ " + path)
+        says(run(H5SPEC, command, store(slide), status=2).err, "is missing")
+    says(run(H5SPEC, "run", "-o", tmp(), os.path.dirname(slide), status=1).err, "a folder without stores; convert first: wsi2h5 -o stores/ ")
 
 
 def test_no_such_store():

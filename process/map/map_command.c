@@ -328,7 +328,7 @@ static int check(struct arguments *a, struct err *e)
     if (read_features(a, e))
         return -1;
     if (!s->output || !s->output[0])
-        return err_set(e, "-o OUT is missing");
+        return list_lacks_output(&a->files, "OUT", e);
     const int format = map_format_of_file(s->output);
     if (format >= 0
             ? check_single(a, format, e)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int add(struct list *l, const char *path, struct err *e)
 {
@@ -112,7 +113,7 @@ static int add_folder(struct list *l, const char *folder, struct err *e)
     return 0;
 }
 
-static int note_list(void *ctx, const char *path, struct err *e)
+static int note_file(void *ctx, const char *path, struct err *e)
 {
     (void)path, (void)e;
     *(bool *)ctx = true;
@@ -122,7 +123,7 @@ static int note_list(void *ctx, const char *path, struct err *e)
 static bool has_failed_list(const char *folder)
 {
     bool has = false;
-    failed_list_find(folder, note_list, &has, NULL);
+    failed_list_find(folder, note_file, &has, NULL);
     return has;
 }
 
@@ -139,13 +140,24 @@ static int no_problem(void *ctx, const char *path, const char *why, struct err *
     return 0;
 }
 
-bool list_has_stores(const char *folder)
+/* Calls file() with a bool for the files in a folder that end in .h5; returns the bool. */
+static bool notes(const char *folder, int (*file)(void *, const char *, struct err *))
 {
-    static const struct folder_ops ops = {
-        .wants = has_ending, .file = note_store, .problem = no_problem};
+    const struct folder_ops ops = {.wants = has_ending, .file = file, .problem = no_problem};
     struct err e = {""};
     bool has = false;
     return !folder_find(folder, &ops, &has, &e) && has;
+}
+
+bool list_has_stores(const char *folder)
+{
+    return notes(folder, note_store);
+}
+
+static int has_no_stores(const char *folder, struct err *e)
+{
+    return err_set(e, "%s: a folder without stores; convert first: wsi2h5 -o stores/ %s", folder,
+                   folder);
 }
 
 static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
@@ -158,9 +170,13 @@ static int expand_folder(struct list *out, const char *folder, enum list_kind ki
     if (add_folder(out, folder, e) || folder_find(folder, &ops, &s, e))
         return -1;
     if (out->n == before && s.problems == 0 && !(kind == LIST_REPORT && has_failed_list(folder))) {
-        cli_say("%s: a folder without %s; %s", folder, what[kind],
-                kind == LIST_STORES ? "convert slides first: wsi2h5 -o stores/ FOLDER"
-                                    : "name a folder that contains some");
+        struct err why = {""};
+        if (kind == LIST_STORES)
+            has_no_stores(folder, &why);
+        else
+            err_set(&why, "%s: a folder without %s; name a folder that contains some", folder,
+                    what[kind]);
+        cli_say("%s", why.msg);
         s.problems++;
     }
     out->failed += s.problems;
@@ -179,6 +195,22 @@ int list_expand(struct list *l, enum list_kind kind, struct err *e)
     list_free(l);
     *l = out;
     return r;
+}
+
+/* --- slides --- */
+
+int list_lacks_output(const struct list *l, const char *what, struct err *e)
+{
+    for (int k = 0; k < l->n; k++) {
+        const char *path = l->paths[k];
+        if (folder_is(path) && !notes(path, note_file))
+            return has_no_stores(path, e);
+        if (!folder_is(path) && !access(path, R_OK) && !result_is(path) && !store_is(path)) {
+            store_close(store_open(path, e)); /* says why not */
+            return -1;
+        }
+    }
+    return err_set(e, "-o %s is missing", what);
 }
 
 /* --- sizes and shares --- */

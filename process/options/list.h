@@ -43,6 +43,10 @@ void list_share(struct list *l, int64_t task, int64_t tasks);
 /* Frees what the list owns and empties it. */
 void list_free(struct list *l);
 
+/* Fails, because -o WHAT was not given; with the remedy for the first input that is a slide, if one
+ * is. */
+int list_lacks_output(const struct list *l, const char *what, struct err *e);
+
 /* Has a folder any store? */
 bool list_has_stores(const char *folder);
 

@@ -217,7 +217,7 @@ void options_version(void)
 static int check_output(const struct options *o, const char *what, struct err *e)
 {
     if (!o->output)
-        return err_set(e, "-o %s is missing", what);
+        return list_lacks_output(&o->files, what, e);
     if (!*o->output)
         return err_set(e, "-o: the name is empty; name a file");
     if (!strcmp(o->output, "-"))

@@ -90,7 +90,7 @@ const struct command plot_options = {
 static int check(const struct arguments *a, struct err *e)
 {
     if (!a->setup.output)
-        return err_set(e, "-o FILE.svg is missing");
+        return list_lacks_output(&a->files, "FILE.svg", e);
     if (!svg_is_name(a->setup.output))
         return err_set(e,
                        "-o %s: plot draws SVG pictures; name it FILE.svg, which browsers show "

@@ -115,7 +115,7 @@ static int check(struct arguments *a, struct err *e)
 {
     struct report_setup *o = &a->setup;
     if (!o->output)
-        return err_set(e, "-o REPORT.html is missing");
+        return list_lacks_output(&a->files, "REPORT.html", e);
     if (!is_page_name(o->output))
         return err_set(e, "-o %s: the name of a report must end in .html", o->output);
     if (a->files.n == 0 && !o->failed)
