@@ -89,7 +89,8 @@ static void json_store(const struct convert_report *p)
 static void json_line(const struct outcome *i, const char *status, const struct convert_report *p,
                       const struct err *why)
 {
-    json_begin("slide", i->path);
+    json_begin("input", i->path);
+    json_text("kind", "slide");
     if (i->target)
         json_text("store", i->target);
     json_text("status", status);

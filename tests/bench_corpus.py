@@ -20,8 +20,8 @@ while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; --print-inputs) print=1 ;; esac;
 while read -r s; do
     n=${s##*/} n=${n%.*}
     case $n in
-    *[05]7) echo "{\"slide\": \"$s\", \"status\": \"failed\", \"message\": \"$s: the file is empty\", \"cause\": \"input\", \"host\": \"n1\"}" ;;
-    *) : >"$out/$n.h5"; echo "{\"slide\": \"$s\", \"store\": \"$out/$n.h5\", \"status\": \"done\", \"seconds\": 1, \"host\": \"n1\"}" ;;
+    *[05]7) echo "{\"input\": \"$s\", \"kind\": \"slide\", \"status\": \"failed\", \"message\": \"$s: the file is empty\", \"cause\": \"input\", \"host\": \"n1\"}" ;;
+    *) : >"$out/$n.h5"; echo "{\"input\": \"$s\", \"kind\": \"slide\", \"store\": \"$out/$n.h5\", \"status\": \"done\", \"seconds\": 1, \"host\": \"n1\"}" ;;
     esac
 done
 """
@@ -31,7 +31,7 @@ while [ $# -gt 0 ]; do case $1 in -o) out=$2 ;; esac; shift; done
 [ -z "$m" ] || { : >"$out"; cat >/dev/null; echo '{"output": "x"}'; exit; }
 while read -r s; do
     n=${s##*/}; : >"$out/$n"
-    echo "{\"store\": \"$s\", \"status\": \"done\", \"windows\": 9, \"seconds\": 1, \"host\": \"n1\"}"
+    echo "{\"input\": \"$s\", \"kind\": \"store\", \"status\": \"done\", \"windows\": 9, \"seconds\": 1, \"host\": \"n1\"}"
 done
 """
 # runs a script, and writes its peak memory in KiB to a file

@@ -97,7 +97,7 @@ def stores(*options):
     """A function from a case to its store, the messages, the lines of JSON by the slide's name."""
     out = tmp("out")
     p = run(WSI2H5, "--json", "--codec", *options, "-o", out, folder())
-    lines = {os.path.basename(j["slide"]): j for j in json_lines(p.out)}
+    lines = {os.path.basename(j["input"]): j for j in json_lines(p.out)}
     return lambda c: os.path.join(out, c.name + ".h5"), p.err, lines
 
 

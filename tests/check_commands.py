@@ -169,7 +169,7 @@ def test_list_from_stdin():
 def test_json_of_lookup_and_tune():
     a, b = stores(2)
     rows = json_lines(run(H5SPEC, "lookup", "--json", a, b).out)
-    expect(rows == [{"start": 1, "end": 1, "name": a}, {"start": 2, "end": 2, "name": b}], "%s", rows)
+    expect(rows == [{"input": s, "kind": "store", "start": k, "end": k} for k, s in ((1, a), (2, b))], "%s", rows)
     rows = json_lines(run(H5SPEC, "tune", "-j", "2", "--json", a, b).out)
     expect([r["input"] for r in rows] == [a, b], "%s", rows)
     for r in rows:

@@ -1000,7 +1000,7 @@ def test_a_full_results_disk_is_one_attempt_and_named():
     calls, out = os.path.join(tmp(), "calls"), os.path.join(tmp(), "out")
     full = wrapper('''case "$*" in run*"--list -"*) ;; *) exec %s "$@" ;; esac
 echo call >>%s; read -r store
-echo "{\\"store\\": \\"$store\\", \\"status\\": \\"failed\\", \\"message\\": \\"/r/x.h5: no space left on the disk; free some and run again\\", \\"cause\\": \\"trouble\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
+echo "{\\"input\\": \\"$store\\", \\"kind\\": \\"store\\", \\"status\\": \\"failed\\", \\"message\\": \\"/r/x.h5: no space left on the disk; free some and run again\\", \\"cause\\": \\"trouble\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
 exit 5''' % (H5SPEC, calls))
     p = corpus("run", "--scheduler", "local", "--batch", "1", "-o", out, *slides(4), env=dict(TOOLS, H5SPEC=full), status=5)
     says(p.out, "0 processed, 3 to do, 1 failed", "node trouble (process): 1 slide", "/r/x.h5: no space left on the disk")
@@ -1138,12 +1138,12 @@ def test_how_ends_and_failures_are_judged():
 def test_lines_that_a_kill_has_cut_off():
     """A requeued task goes on in the middle of the line at which it was killed."""
     rows_in, path = library("step").rows_in, os.path.join(tmp(), "log")
-    lines = ['{"slide": "/s/%s.svs", "status": "done", "seconds": 1.0, "host": "n1"}' % n for n in ("cut", "whole", "last", "lost")]
+    lines = ['{"input": "/s/%s.svs", "kind": "slide", "status": "done", "seconds": 1.0, "host": "n1"}' % n for n in ("cut", "whole", "last", "lost")]
     for joined, found in ((lines[0][:40] + lines[1] + "\n", ["whole"]), (lines[0] + lines[1] + "\n", ["cut", "whole"]),
                           (lines[0] + "\n" + lines[1][:-9] + lines[2] + "\n" + lines[3][:50], ["cut", "last"]),
                           ('"status": "done"}\n' + lines[1] + "\n", ["whole"]), ("\0\0" + lines[2] + "\n", ["last"]), ("[]\n5\n", [])):
         open(path, "w").write(joined)
-        seen = [os.path.basename(row["slide"])[:-4] for row in rows_in(path)]
+        seen = [os.path.basename(row["input"])[:-4] for row in rows_in(path)]
         expect(seen == found, "%r: %s, not %s", joined, seen, found)
 
 

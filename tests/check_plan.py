@@ -61,7 +61,7 @@ def test_plan_takes_the_rates_of_a_run():
     with open(out + "/logs/1.1.jsonl", "w") as f:
         for kind in ("convert", "process"):
             for side, (px, n) in zip(sides, rows):
-                f.write(json.dumps({**({"slide": "s"} if kind == "convert" else {}), "store": "s", "status": "done", "width": side, "height": side,
+                f.write(json.dumps({"input": "s", "kind": "slide" if kind == "convert" else "store", "status": "done", "width": side, "height": side,
                                     "windows": n, "source_bytes": 1, "store_bytes": 1, "seconds": 0.1 + px / 1e6 if kind == "convert" else 0.2 + n / 100}) + "\n")
         f.write('{"batch": 1, "status": "ended", "convert_seconds": %f, "process_seconds": %f}\n' % (
             3 + 3 * 0.1 + sum(px for px, _ in rows) / 1e6, 3 + 3 * 0.2 + sum(n for _, n in rows) / 100))

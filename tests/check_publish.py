@@ -749,7 +749,7 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
         there = sum(map(int, re.findall(r"(\d+) (?:converted|skipped)", p.err)))
         expect(there == 4, "%d stores: %s", there, p.err)
         lines = json_lines(p.out)
-        expect([(os.path.basename(r["slide"]), r["status"] != "failed") for r in lines] ==
+        expect([(os.path.basename(r["input"]), r["status"] != "failed") for r in lines] ==
                [("s%s.svs" % i, i not in ("0a", "2")) for i in ("0", "0a", "1", "2", "3", "4")], "%s", lines)
         expect(sorted(stores_in(out)) == ["s%d.h5" % i for i in (0, 1, 3, 4)], "%s", os.listdir(out))
         with open(os.path.join(out, "failed.csv"), newline="") as f:
@@ -779,7 +779,7 @@ def test_a_crash_in_a_folder_that_changes_blames_the_slide_that_crashed():
         p = run(WSI2H5, "-j", "1", "--json", "-o", out, folder, status=1,
                 env=dict(os.environ, LD_PRELOAD=library, ADD=small(), **{change: os.path.join(folder, where)}))
         says(p.err, "s2.svs: the program or a library crashed while the slide was read (Aborted)", "2 converted", "1 failed")
-        expect([(os.path.basename(r["slide"]), r["status"]) for r in json_lines(p.out)] ==
+        expect([(os.path.basename(r["input"]), r["status"]) for r in json_lines(p.out)] ==
                [("s1.svs", "done"), ("s2.svs", "failed"), ("s3.svs", "done")], "%s", p.out)
         expect(sorted(stores_in(out)) == ["s1.h5", "s3.h5"], "%s", os.listdir(out))
 

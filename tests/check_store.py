@@ -354,7 +354,7 @@ def test_json_line_of_a_slide():
     slide = made("--size", "300x200")
     out = tmp()
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
-    expect(j["status"] == "done" and j["reader"] == "svs" and j["slide"] == slide, "json %s", j)
+    expect(j["status"] == "done" and j["reader"] == "svs" and (j["input"], j["kind"]) == (slide, "slide"), "json %s", j)
     expect(j["store_bytes"] == os.path.getsize(j["store"]), "store_bytes")
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
     expect(j["status"] == "skipped", "json %s", j)

@@ -43,8 +43,10 @@ int lookup_print(const char *path, bool json, int64_t *groups, struct err *e)
         printf("%" PRId64 "\t%" PRId64 "\t%s\n", first, *groups, path);
         return 0;
     }
-    printf("{\"start\": %" PRId64 ", \"end\": %" PRId64, first, *groups);
-    json_text("name", path);
+    json_begin("input", path);
+    json_text("kind", "store");
+    json_int("start", first);
+    json_int("end", *groups);
     puts("}");
     return 0;
 }

@@ -357,6 +357,7 @@ static void print_end(const struct tune *t, const char *sizes, int64_t bytes, do
         return;
     }
     json_begin("input", store_path(t->store));
+    json_text("kind", "store");
     printf(", \"codec\": \"%s\", \"open_seconds\": %.6f, \"list_seconds_per_chunk\": %.9f, "
            "\"cold\": %s, \"group_bytes\": %" PRId64 ", \"mb_per_s\": %.4g, \"sizes\": [%s]}\n",
            store_info(t->store)->codec->name, t->open_seconds, t->list_seconds,

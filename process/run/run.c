@@ -135,7 +135,8 @@ static void json_store(const struct run *r, const char *path, const struct err *
 {
     if (!r->o->json)
         return;
-    json_begin("store", path);
+    json_begin("input", path);
+    json_text("kind", "store");
     json_text("status", why ? "failed" : "skipped");
     if (why) {
         json_text("message", why->msg);
@@ -146,7 +147,8 @@ static void json_store(const struct run *r, const char *path, const struct err *
 
 static void json_done(const struct run *r, const struct done *d)
 {
-    json_begin("store", d->path);
+    json_begin("input", d->path);
+    json_text("kind", "store");
     json_text("status", "done");
     json_slide(&r->o->params, &d->slide, d->mean, d->std);
     json_end_line(stdout);

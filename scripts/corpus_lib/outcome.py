@@ -70,10 +70,8 @@ class Log:
                     (self.begun if row["status"] == "begun" else self.ended)[part] = row
                     if row["status"] == "begun":
                         self.ended.pop(part, None)
-            elif isinstance(row.get("slide"), str):
-                self.slides[key(row["slide"])] = row
-            elif isinstance(row.get("store"), str):
-                self.stores[key(row["store"])] = row
+            elif isinstance(row.get("input"), str):
+                (self.slides if row.get("kind") == "slide" else self.stores)[key(row["input"])] = row
 
 
 class Outcome:

@@ -83,7 +83,7 @@ def rows_in(path, offset=0):
             data = f.read()
     except FileNotFoundError:
         return []
-    for start in (b'{"slide": "', b'{"store": "', b'{"batch": '):
+    for start in (b'{"input": "', b'{"batch": '):
         data = data.replace(start, b"\n" + start)
     return [row for row in json_rows(data.split(b"\n")) if isinstance(row.get("status"), str)]
 
@@ -131,8 +131,8 @@ class Batch:
     def process(self):
         done = {}
         for row in rows_in(self.log):
-            if "slide" in row:
-                done[key(row["slide"])] = row["status"] in OK
+            if row.get("kind") == "slide":
+                done[key(row["input"])] = row["status"] in OK
         rows = [r for r in self.rows if r.step == "process" or done.get(key(r.slide))]
         argv = [program("h5spec"), "run", *self.corpus.settings.get("h5spec", []), *self.corpus.run.get("process", []),
                 *self.threads, "--json", "--progress", "no", "--allow-duplicates", "-o", self.corpus.path("results")]
@@ -140,8 +140,7 @@ class Batch:
             self.call(argv + (["--force"] if again else []) + ["--list", "-"], [r for r in rows if bool(r.redo) == again],
                       "store")
         if self.corpus.has("discard_stores"):
-            finished = {key(row["store"]) for row in rows_in(self.log) if "slide" not in row and row["status"] in OK
-                        and "store" in row}
+            finished = {key(row["input"]) for row in rows_in(self.log) if row.get("kind") == "store" and row["status"] in OK}
             for r in rows:
                 if key(r.store) in finished:
                     remove_file(r.store)
@@ -163,7 +162,7 @@ class Batch:
         if code == USAGE or code > TROUBLE:
             raise Ended(code, "%s (exit status %d)" % (self.last_message() or os.path.basename(argv[0]), code))
         if code < 0:
-            said = {key(row.get(field)) for row in rows_in(self.log, at) if isinstance(row.get(field), str)}
+            said = {key(row["input"]) for row in rows_in(self.log, at) if row.get("kind") == field}
             self.after_death(argv, [r for r in rows if key(getattr(r, field)) not in said], field, -code, len(rows))
 
     def after_death(self, argv, left, field, number, tried):
@@ -174,7 +173,7 @@ class Batch:
                 self.call(argv, [r], field)
         for r in left if tried == 1 else ():
             crash = number in CRASHES
-            self.note(**{field: getattr(r, field)}, status="failed", cause="crash" if crash else "killed",
+            self.note(input=getattr(r, field), kind=field, status="failed", cause="crash" if crash else "killed",
                       message="%s: %s was ended by signal %d (%s)%s" % (
                           getattr(r, field), os.path.basename(argv[0]), number, signal.Signals(number).name,
                           "" if crash else ", perhaps for lack of memory"))
