@@ -27,19 +27,11 @@
 
 static int info_main(struct options *o)
 {
-    struct err e = {""};
-    int status = EXIT_DONE;
     const enum info_form form = o->histogram ? INFO_HISTOGRAM
                                 : o->json    ? INFO_JSON
                                 : o->csv     ? INFO_CSV
                                              : INFO_TEXT;
-    info_begin(form, o->files.n);
-    for (int k = 0; k < o->files.n; k++)
-        if (info_print(o->files.paths[k], form, o->files.n, &e)) {
-            fflush(stdout);
-            status = cli_worst(status, cli_failed(&e));
-        }
-    return status;
+    return info_print(o->files.paths, o->files.n, form);
 }
 
 static int lookup_main(struct options *o)

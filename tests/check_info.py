@@ -12,7 +12,7 @@ import unicodedata
 import h5py
 import numpy as np
 
-from lib import H5SPEC, STAGES, expect, json_lines, made, main, run, says, spectrum, store, tmp
+from lib import H5SPEC, STAGES, WSI2H5, expect, json_lines, made, main, run, says, spectrum, store, tmp
 
 SMALL = ("--size", "900x700")
 PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
@@ -198,11 +198,11 @@ def close(cell, want, key):
 def test_result_as_csv():
     paths = results()
     rows = list(csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", *paths).out)))
-    expect(len(rows) == 4 and list(rows[0])[:5] == "slide file windows mean_db std_db".split() and "kind" not in rows[0], "each slide once: %s", rows[0])
+    expect(len(rows) == 4 and list(rows[0])[:5] == "slide input windows mean_db std_db".split() and "kind" not in rows[0], "each slide once: %s", rows[0])
     for path, part in zip(paths, (rows[:2], rows[2:])):
         j = info(path)
         for row, want in zip(part, j["slides"]):
-            expect(row["file"] == path and row["slide"] == want["slide"], "%s", row)
+            expect(row["input"] == path and row["slide"] == want["slide"], "%s", row)
             numbers = ("windows underflow overflow mean_db std_db " + TOUCHING).split()
             if "slide" in want:
                 numbers += "width height level seconds source_gray".split()
@@ -214,6 +214,33 @@ def test_result_as_csv():
             for key in PARAMETERS.split():
                 close(row[key], j[key], key)
             expect(row["creator"] == j["creator"] and None not in row, "columns: %s", row)
+
+
+def test_stores_as_csv():
+    """A row per store, with what --json says of it."""
+    paths = sorted((a_store(), store(made(*SMALL, name="other"), "--codec", "deflate", "--gray")))
+    rows = list(csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", *paths).out)))
+    expect([r["input"] for r in rows] == paths and [r["slide"] + ".h5" for r in rows] == [os.path.basename(p) for p in paths], "%s", rows)
+    for row in rows:
+        want = info(row["input"])
+        for key in want.keys() - {"kind", "format", "format_version", "sources"}:
+            cell = "" if want[key] is None else int(want[key]) if isinstance(want[key], bool) else want[key]
+            close(row[key], cell, key) if row[key] and not isinstance(cell, str) else expect(row[key] == str(cell), "%s: %r, not %r", key, row[key], cell)
+        expect(None not in row and set(row) - set(want) <= {"slide", "library", "codec_reason", "colour_conflict", "jpeg_quality", "jpeg_subsampling",
+                                                          "jpeg_twice"}, "%s", set(row) - set(want))
+
+
+def test_inputs_have_one_name_in_all_commands():
+    """It was slide, store, name and file."""
+    slide = made(*SMALL, name="named")
+    s, out = store(slide), tmp()
+    result = spectrum(s)
+    for argv, path, kind in (([WSI2H5, "-q", "-o", out], slide, "slide"), ([WSI2H5, "-q", "-o", out], "/nowhere.svs", "slide"),
+                             ([H5SPEC, "run", "-q", "--device", "cpu", "-o", out], s, "store"), ([H5SPEC, "run", "-q", "--device", "cpu", "-o", out], result, "store"),
+                             ([H5SPEC, "lookup"], s, "store"), ([H5SPEC, "tune"], s, "store"), ([H5SPEC, "info"], s, "store"),
+                             ([H5SPEC, "info"], result, "result"), ([H5SPEC, "verify"], s, "store"), ([H5SPEC, "verify"], result, "result")):
+        (line,) = json_lines(run(*argv, "--json", path, status=None).out)
+        expect(list(line)[:2] == ["input", "kind"] and (line["input"], line["kind"]) == (path, kind), "%s: %s", argv, line)
 
 
 def test_result_as_text():
@@ -275,7 +302,7 @@ def test_histograms_of_several_files_are_named():
     single = run(H5SPEC, "info", "--histogram", a).out.splitlines()
     expect(single[0] == "low_db\thigh_db\tcount", "%s", single[0])
     rows = [r.split("\t") for r in run(H5SPEC, "info", "--histogram", a, b).out.splitlines()]
-    expect(rows[0] == ["file", "low_db", "high_db", "count"], "%s", rows[0])
+    expect(rows[0] == ["input", "low_db", "high_db", "count"], "%s", rows[0])
     expect(["\t".join(r[1:]) for r in rows[1:1601]] == single[1:], "rows")
     for path, part in ((a, rows[1:1601]), (b, rows[1601:])):
         with h5py.File(path, "r") as f:
@@ -347,7 +374,7 @@ def test_csv_numbers_are_short():
     """focus_p05 was -28.319000000000003."""
     for row in csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", *results()).out)):
         for key, cell in row.items():
-            if key not in SLIDE_TEXTS.split() + ["file", "slide", "creator"]:
+            if key not in SLIDE_TEXTS.split() + ["input", "slide", "creator"]:
                 expect(len(cell.strip("-0.").replace(".", "")) <= 10 or not cell[-1].isdigit(), "%s: %s", key, cell)
 
 
@@ -358,7 +385,7 @@ def test_hostile_file_names():
     shutil.copy(named("plain"), path)
     shown = re.sub("[\x00-\x1f]", "?", path)
     (row,) = csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", path).out, newline=""))
-    expect(row["file"] == shown and info(path)["input"] == path, "%s", row)
+    expect(row["input"] == shown and info(path)["input"] == path, "%s", row)
     says(run(H5SPEC, "info", path).out, shown + ": spectrum of 1 slide")
     rows = run(H5SPEC, "info", "--histogram", path, path).out.splitlines()
     expect(all(r.startswith(shown + "\t") and r.count("\t") == 3 for r in rows[1:]), "%s", rows[1])
@@ -369,11 +396,13 @@ def test_what_cannot_be_shown_is_named():
     bad = os.path.join(tmp(), "bad.h5")
     with open(r, "rb") as f, open(bad, "wb") as out:
         out.write(f.read()[:5000])
-    for option in ("--csv", "--histogram"):
-        p = run(H5SPEC, "info", option, s, r, status=1)
-        says(p.err, s, "is a store, which has no spectrum; name a result")
-        found = r in p.out if option == "--csv" else len(p.out.splitlines()) > 1000
-        expect(found, "the other file is shown")
+    p = run(H5SPEC, "info", "--histogram", s, r, status=1)
+    says(p.err, s, "is a store, which has no spectrum; name a result")
+    expect(len(p.out.splitlines()) > 1000, "the other file is shown")
+    for files, words in (((s, r), "is a result, but the table is of stores"), ((r, s), "is a store, but the table is of results")):
+        p = run(H5SPEC, "info", "--csv", *files, status=1)
+        says(p.err, files[1], words)
+        expect(p.out.count("\n") > 1 and files[0] in p.out and files[1] not in p.out, "%s", p.out)
     p = run(H5SPEC, "info", bad, "/nowhere/x.h5", r, status=1)
     says(p.err, bad, "/nowhere/x.h5")
     says(p.out, r)

@@ -49,8 +49,7 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     if (n == 0)
         return err_set(e, "%s: the file is empty", path);
     if (n < sizeof b || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
-        return err_set(e, "%s: not an HDF5 file; convert first: wsi2h5 -o stores/ %s",
-                       path, path);
+        return err_set(e, "%s: not an HDF5 file; convert first: wsi2h5 -o stores/ %s", path, path);
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
         guard_u64(b + 20) != UINT64_MAX) {
         h->kind = h5_judge(h->fd, format, H5_UNKNOWN);

@@ -1,6 +1,7 @@
 /* info.c - see info.h: reads stores and results, and chooses the form. */
 #include "process/commands/info.h"
 
+#include "common/base/cli.h"
 #include "common/result/result_read.h"
 #include "process/commands/info_csv.h"
 #include "process/commands/info_json.h"
@@ -49,21 +50,17 @@ static int read_store(struct store *s, struct info_store *out, struct err *e)
 static int print_store(const char *path, enum info_form form, struct err *e)
 {
     struct info_store info = {0};
-    int r = -1;
     struct store *s = store_open(path, e);
-    if (!s)
-        return -1;
-    if (form == INFO_HISTOGRAM || form == INFO_CSV)
-        err_set(e, "%s: is a store, which has no spectrum; name a result", path);
-    else if (!read_store(s, &info, e))
-        r = 0;
-    if (r == 0 && form == INFO_JSON)
+    const int bad = s ? read_store(s, &info, e) : -1;
+    if (!bad && form == INFO_JSON)
         info_store_json(&info);
-    else if (r == 0)
+    else if (!bad && form == INFO_CSV)
+        info_store_csv(&info);
+    else if (!bad)
         info_store_text(&info);
     free(info.sources);
     store_close(s);
-    return r;
+    return bad;
 }
 
 /* --- a result --- */
@@ -86,15 +83,41 @@ static int print_result(const char *path, enum info_form form, bool several, str
 
 /* --- both --- */
 
-void info_begin(enum info_form form, int n)
+/* Is the table one of stores? The first file that is a store or a result says so. */
+static bool is_of_stores(char *const *paths, int n)
 {
-    if (form == INFO_CSV)
-        info_csv_head();
-    if (form == INFO_HISTOGRAM)
-        info_histogram_head(n > 1);
+    for (int k = 0; k < n; k++)
+        if (result_is(paths[k]) || store_is(paths[k]))
+            return !result_is(paths[k]);
+    return false;
 }
 
-int info_print(const char *path, enum info_form form, int n, struct err *e)
+static int print_one(const char *path, enum info_form form, bool stores, bool several,
+                     struct err *e)
 {
-    return result_is(path) ? print_result(path, form, n > 1, e) : print_store(path, form, e);
+    const bool result = result_is(path);
+    if (form == INFO_HISTOGRAM && store_is(path))
+        return err_set(e, "%s: is a store, which has no spectrum; name a result", path);
+    if (form == INFO_CSV && (stores ? result : store_is(path)))
+        return err_set(e, "%s: is a %s, but the table is of %s; name them in a call of their own",
+                       path, result ? "result" : "store", stores ? "stores" : "results");
+    return result ? print_result(path, form, several, e) : print_store(path, form, e);
+}
+
+int info_print(char *const *paths, int n, enum info_form form)
+{
+    const bool stores = form == INFO_CSV && is_of_stores(paths, n);
+    int status = EXIT_DONE;
+    if (form == INFO_CSV)
+        info_csv_head(stores);
+    if (form == INFO_HISTOGRAM)
+        info_histogram_head(n > 1);
+    for (int k = 0; k < n; k++) {
+        struct err e = {""};
+        if (!print_one(paths[k], form, stores, n > 1, &e))
+            continue;
+        fflush(stdout);
+        status = cli_worst(status, cli_failed(&e));
+    }
+    return status;
 }

@@ -1,7 +1,8 @@
-/* info_csv.c - tables of results; see info_csv.h. */
+/* info_csv.c - tables of results and stores; see info_csv.h. */
 #include "process/commands/info_csv.h"
 
 #include "common/base/csv.h"
+#include "common/base/path.h"
 #include "common/base/text.h"
 #include "common/result/result_read.h"
 
@@ -160,9 +161,9 @@ static const char parameter_columns[] =
     "skip_damaged,roi,min_roi,roi_class,creator";
 
 /* What people use comes first: the slide, its numbers, its resolution. */
-void info_csv_head(void)
+static void put_result_columns(void)
 {
-    fputs("slide,file,windows,mean_db,std_db", stdout);
+    fputs("slide,input,windows,mean_db,std_db", stdout);
     put_feature_columns();
     fputs(origin_columns, stdout);
     fputs(",underflow,overflow", stdout);
@@ -193,11 +194,60 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
     return 0;
 }
 
+/* --- stores --- */
+
+static void next_fact(const struct info_fact *x)
+{
+    switch (x->kind) {
+    case INFO_FACT_TEXT: next_text(x->text); break;
+    case INFO_FACT_REAL: next_real(x->real); break;
+    case INFO_FACT_INT:
+    case INFO_FACT_TRUTH: next_int(x->integer); break;
+    }
+}
+
+static void put_store_columns(void)
+{
+    static const struct codec no_codec = {.name = ""};
+    static const struct store_info none = {.codec = &no_codec};
+    struct info_fact facts[INFO_FACTS];
+    const int n = info_store_facts(&(struct info_store){.info = &none}, facts);
+    fputs("slide,input", stdout);
+    for (int k = 0; k < n; k++)
+        printf(",%s", facts[k].name);
+    puts(",creator");
+}
+
+void info_csv_head(bool stores)
+{
+    if (stores)
+        put_store_columns();
+    else
+        put_result_columns();
+}
+
+/* A slide has its store's name in results. */
+void info_store_csv(const struct info_store *s)
+{
+    size_t n;
+    char name[TEXT_BYTES];
+    struct info_fact facts[INFO_FACTS];
+    const int n_facts = info_store_facts(s, facts);
+    const char *stem = path_stem(s->path, &n);
+    snprintf(name, sizeof name, "%.*s", (int)n, stem);
+    csv_text(stdout, name);
+    next_text(s->path);
+    for (int k = 0; k < n_facts; k++)
+        next_fact(&facts[k]);
+    next_text(s->extras.creator);
+    putchar('\n');
+}
+
 /* --- a histogram --- */
 
 void info_histogram_head(bool several)
 {
-    printf("%slow_db\thigh_db\tcount\n", several ? "file\t" : "");
+    printf("%slow_db\thigh_db\tcount\n", several ? "input\t" : "");
 }
 
 void info_result_histogram(const char *path, bool several, const struct result *r)

@@ -4,7 +4,10 @@
 #include "common/base/json.h"
 #include "common/result/result_read.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void put_head(const char *path, const char *kind, const char *format, int64_t version,
                      const char *creator)
@@ -18,51 +21,75 @@ static void put_head(const char *path, const char *kind, const char *format, int
 
 /* --- a store --- */
 
-static void put_slide(const struct store_info *i)
-{
-    json_text("source_name", i->source_name);
-    json_int("source_bytes", i->source_bytes);
-    json_text("source_problem", i->source_problem);
-    json_text("quickhash", i->quickhash);
-    json_text("vendor", i->vendor);
-    json_text("reader", i->reader);
-    if (i->library[0])
-        json_text("library", i->library);
-    json_bool("identifiers", i->identifiers);
-    json_int("level", i->level);
-    json_real("downsample", i->downsample);
-    json_int("width", i->width);
-    json_int("height", i->height);
-    json_int("channels", i->channels);
-    json_real("mpp_x", i->mpp_x);
-    json_real("mpp_y", i->mpp_y);
-    json_real("objective_power", i->objective_power);
-}
+/* clang-format off */
+#define TEXT(name, value) {name, INFO_FACT_TEXT, .text = (value)}
+#define TEXT_OR_NONE(name, value) {name, INFO_FACT_TEXT, !*(value), .text = (value)}
+#define INT(name, value) {name, INFO_FACT_INT, .integer = (value)}
+#define REAL(name, value) {name, INFO_FACT_REAL, .real = (value)}
+#define TRUTH(name, value) {name, INFO_FACT_TRUTH, .integer = (value)}
+/* clang-format on */
 
-static void put_layout(const struct info_store *s)
+int info_store_facts(const struct info_store *s, struct info_fact out[INFO_FACTS])
 {
     const struct store_info *i = s->info;
-    json_int("chunk_rows", i->chunk_rows);
-    json_int("chunk_cols", i->chunk_cols);
-    json_int("stripe_rows", i->stripe_rows);
-    json_int("group_rows", i->group_rows);
-    json_int("group_count", i->group_count);
-    json_text("codec", i->codec->name);
-    if (i->codec_reason[0])
-        json_text("codec_reason", i->codec_reason);
-    if (i->colour_conflict[0])
-        json_text("colour_conflict", i->colour_conflict);
-    if (i->jpeg_quality) {
-        json_int("jpeg_quality", i->jpeg_quality);
-        json_text("jpeg_subsampling", i->jpeg_subsampling);
-        json_real("jpeg_twice", i->jpeg_twice);
+    const bool no_jpeg = !i->jpeg_quality;
+    const double quality = no_jpeg ? NAN : (double)i->jpeg_quality;
+    const struct info_fact facts[] = {
+        INT("bytes", s->file_bytes),
+        TEXT("source_name", i->source_name),
+        INT("source_bytes", i->source_bytes),
+        TEXT("source_problem", i->source_problem),
+        TEXT("quickhash", i->quickhash),
+        TEXT("vendor", i->vendor),
+        TEXT("reader", i->reader),
+        TEXT_OR_NONE("library", i->library),
+        TRUTH("identifiers", i->identifiers),
+        INT("level", i->level),
+        REAL("downsample", i->downsample),
+        INT("width", i->width),
+        INT("height", i->height),
+        INT("channels", i->channels),
+        REAL("mpp_x", i->mpp_x),
+        REAL("mpp_y", i->mpp_y),
+        REAL("objective_power", i->objective_power),
+        INT("chunk_rows", i->chunk_rows),
+        INT("chunk_cols", i->chunk_cols),
+        INT("stripe_rows", i->stripe_rows),
+        INT("group_rows", i->group_rows),
+        INT("group_count", i->group_count),
+        TEXT("codec", i->codec->name),
+        TEXT_OR_NONE("codec_reason", i->codec_reason),
+        TEXT_OR_NONE("colour_conflict", i->colour_conflict),
+        {"jpeg_quality", INFO_FACT_REAL, no_jpeg, .real = quality},
+        {"jpeg_subsampling", INFO_FACT_TEXT, no_jpeg, .text = i->jpeg_subsampling},
+        {"jpeg_twice", INFO_FACT_REAL, no_jpeg, .real = i->jpeg_twice},
+        INT("stored_bytes", s->extras.stored_bytes),
+        REAL("codec_ratio", s->ratio),
+        INT("tiles", s->tiles),
+        INT("tiles_missing", i->tiles_missing),
+        INT("tiles_damaged", i->tiles_damaged),
+        INT("tiles_left_out", i->tiles_left_out),
+        TRUTH("tissue_only", i->tissue_only),
+        REAL("tissue_fraction", s->tissue),
+        TEXT("tissue_rule", i->tissue_rule),
+        TEXT("tissue_missing", i->tissue_missing),
+        TEXT("tissue_doubt", i->tissue_doubt),
+        TRUTH("thumbnail", s->extras.thumbnail),
+        TRUTH("icc_profile", s->extras.icc_profile),
+    };
+    static_assert(sizeof facts / sizeof *facts <= INFO_FACTS, "raise INFO_FACTS");
+    memcpy(out, facts, sizeof facts);
+    return sizeof facts / sizeof *facts;
+}
+
+static void put_fact(const struct info_fact *x)
+{
+    switch (x->kind) {
+    case INFO_FACT_TEXT: json_text(x->name, x->text); break;
+    case INFO_FACT_INT: json_int(x->name, x->integer); break;
+    case INFO_FACT_REAL: json_real(x->name, x->real); break;
+    case INFO_FACT_TRUTH: json_bool(x->name, x->integer); break;
     }
-    json_int("stored_bytes", s->extras.stored_bytes);
-    json_real("codec_ratio", s->ratio);
-    json_int("tiles", s->tiles);
-    json_int("tiles_missing", i->tiles_missing);
-    json_int("tiles_damaged", i->tiles_damaged);
-    json_int("tiles_left_out", i->tiles_left_out);
 }
 
 static void put_sources(const struct info_store *s)
@@ -81,17 +108,12 @@ static void put_sources(const struct info_store *s)
 
 void info_store_json(const struct info_store *s)
 {
+    struct info_fact facts[INFO_FACTS];
+    const int n = info_store_facts(s, facts);
     put_head(s->path, "store", STORE_FORMAT, STORE_VERSION, s->extras.creator);
-    json_int("bytes", s->file_bytes);
-    put_slide(s->info);
-    put_layout(s);
-    json_bool("tissue_only", s->info->tissue_only);
-    json_real("tissue_fraction", s->tissue);
-    json_text("tissue_rule", s->info->tissue_rule);
-    json_text("tissue_missing", s->info->tissue_missing);
-    json_text("tissue_doubt", s->info->tissue_doubt);
-    json_bool("thumbnail", s->extras.thumbnail);
-    json_bool("icc_profile", s->extras.icc_profile);
+    for (int k = 0; k < n; k++)
+        if (!facts[k].lacks)
+            put_fact(&facts[k]);
     put_sources(s);
     puts("}");
 }

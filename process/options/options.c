@@ -173,7 +173,7 @@ static const struct command_option merge_rows[] = {
 
 static const struct command_option info_rows[] = {
     LIST, JSON("Output", "print one JSON line per file"),
-    {NULL, 0, "csv", NULL, "print a table of results: one row per slide and one row per file",
+    {NULL, 0, "csv", NULL, "print a table: one row per slide of results, or one row per store",
      COMMAND_FLAG(csv)},
     {NULL, 0, "histogram", NULL, "print the histogram of a result, one row per bin",
      COMMAND_FLAG(histogram)},
