@@ -813,28 +813,10 @@ def test_custom_content_of_multiqc():
     with h5py.File(path, "r") as f:
         for name, s in f["slides"].items():
             expect(np.isclose(statistics["data"][name]["mean_db"], s.attrs["mean_db"]), "%s", name)
-    with open(os.path.join(folder, "h5spec_histograms_mqc.yaml")) as f:
-        lines = json.loads(re.sub(r"([{,] ?)(-?[0-9.]+):", r'\1"\2":', f.read()))["data"]
-    x, y = np.array([(float(k), v) for k, v in lines["made-00001"].items()]).T
-    expect(abs(y.sum() * np.diff(x).mean() - 1) < 0.01, "share")
     if not shutil.which("multiqc"):
         raise Skip("multiqc is not installed; the files are as expected")
     run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
-    says(text_of(os.path.join(folder, "multiqc_report.html")), "made-00001", "Spectral histograms")
-    with open(os.path.join(folder, "multiqc_data", "multiqc_data.json")) as f:
-        found = [pairs for name, pairs in every_line(json.load(f)) if name == "made-00001"]
-    expect(len(found) > 0, "no curve in multiqc_data.json")
-    for pairs in found:
-        expect(np.allclose(np.array(pairs, float)[:, 0], x), "x is not in order: %s", pairs[:5])
-
-
-def every_line(x):
-    """Name and points of the lines, at any depth; MultiQC 1.14 calls the points data, later ones pairs."""
-    if isinstance(x, dict) and "name" in x and isinstance(x.get("pairs", x.get("data")), list):
-        yield x["name"], x.get("pairs", x.get("data"))
-    elif isinstance(x, (dict, list)):
-        for y in x.values() if isinstance(x, dict) else x:
-            yield from every_line(y)
+    says(text_of(os.path.join(folder, "multiqc_report.html")), "made-00001", "sharpness, typical")
 
 
 def test_multiqc_shows_what_needs_a_look():
@@ -931,100 +913,6 @@ def test_maps_are_those_of_the_windows():
             expect(pixels.shape == want.shape, "shape")
             n = len(p["colours"]) // 6
             expect(np.abs(pixels - np.clip((want - low) / (high - low), 0, 1) * (n - 1)).max() <= 0.51, "values")
-
-
-def scores_of(path, change=lambda k, v: v):
-    """A folder with a table of scores for each slide of a result but the last, on patches of 512 px of level 0; and the values."""
-    folder, values = tmp("scores"), {}
-    with h5py.File(path, "r") as f:
-        for k, (name, s) in enumerate(list(f["slides"].items())[:-1]):
-            grid = [(x, y) for y in range(0, int(s.attrs["height"]), 512) for x in range(0, int(s.attrs["width"]), 512)]
-            values[name] = {(x, y): change(k, round((x * 7 + y * 13) % 1000 / 1000, 3)) for x, y in grid}
-            with open(os.path.join(folder, name + ".csv"), "w") as out:
-                out.write("x,y,size,tumour\n" + "".join("%d,%d,512,%s\n" % (x, y, values[name][x, y]) for x, y in grid))
-    return folder, values
-
-
-def test_scores_of_other_programs_are_another_map():
-    path = results("--slides", "3", "--windows", "70x40")
-    for change, low, high in ((lambda k, v: v, 0, 1), (lambda k, v: v * 10 - 5 + k, None, None)):
-        folder, values = scores_of(path, change)
-        page = text_of(report("--scores", folder, path)[0])
-        p, data = json.loads(block(page, "pictures")), json.loads(block(page, "data"))
-        every = [v for one in values.values() for v in one.values()]
-        low, high = (min(every), max(every)) if low is None else (low, high)
-        expect(np.allclose(p["scores"], [low, high]) and set(p["scored"]) == {"0", "1"}, "%s, %s", p["scores"], p["scored"])
-        for k in range(2):
-            cell, name = p["scored"][str(k)]
-            maps = block(page, "p0").split("\n")[k].split(" ")[0].split(",")
-            pixels, _ = png(base64.b64decode(maps[2]))
-            expect(name == "tumour" and max(pixels.shape) <= 256 and max(pixels.shape) * cell >= data["width"][k], "%s, %s", pixels.shape, cell)
-            own = values[data["names"][k]]
-            for (x, y), v in list(own.items())[::7]:
-                if cell <= 512 and x + cell <= data["width"][k] and y + cell <= data["height"][k]:
-                    want = (v - low) / (high - low) * (len(p["colours"]) // 6 - 1)
-                    expect(abs(pixels[y // cell, x // cell] - want) <= 0.51, "%d instead of %g at %d, %d", pixels[y // cell, x // cell], want, x, y)
-    one = os.path.join(folder, sorted(os.listdir(folder))[1])
-    expect(set(json.loads(block(text_of(report("--scores", one, path)[0]), "pictures"))["scored"]) == {"1"}, "a file is that of its slide")
-    with open(one, "a") as f:
-        f.write("1,2,-3,4\n")
-    damaged, p = report("--scores", folder, path, status=1)
-    says(p.err, one, "size is -3")
-    expect(set(json.loads(block(text_of(damaged), "pictures"))["scored"]) == {"0"}, "the others")
-    says(report("--scores", tmp(), path, status=1)[1].err, "has no NAME.csv")
-
-
-def limited(metric):
-    """Options that put every slide with this number up for review."""
-    path = os.path.join(tmp(), "limits.csv")
-    with open(path, "w") as f:
-        f.write("metric,side,warn,fail\n%s,above,-999,\n" % metric)
-    return "--limits", path
-
-
-def test_the_map_of_the_noise_goes_with_its_reason():
-    """The glass is coloured and the tissue hatched; only slides that need it have it."""
-    needs_report()
-    result = spectrum(store(made("--size", "2600x1900", "--tissue", "rect:0,0,1300,1900", name="glassy")))
-    plain_page = text_of(report(result)[0])
-    expect(block(plain_page, "p0").split("\n")[0].split(" ")[0].split(",")[1] == "", "a map that nothing asks for")
-    path, _ = report(*limited("noise_db"), result)
-    data = data_of(path)
-    expect([x[1] for x in data["why"]["0"]] == [3, 0], "the made nuclei lie on a grid of 24 px, too: %s", data["why"])
-    pixels, _ = png(base64.b64decode(block(text_of(path), "p0").split("\n")[0].split(" ")[0].split(",")[1]))
-    with h5py.File(result, "r") as f:
-        (s,) = f["slides"].values()
-        tissue, level = s["window_tissue"][()], 0.01 * s["window_level_db"][()]
-    want = np.where(tissue > 0, 254, np.round(np.clip((level - 10) / 40, 0, 1) * 249))
-    expect(pixels.shape == tissue.shape and 0 < (tissue > 0).mean() < 1, "a useless slide")
-    expect(np.abs(pixels.astype(int) - want).max() <= 1 and ((pixels == 254) == (tissue > 0)).all(), "the map of the noise")
-    with opened(path) as page:
-        page.run("document.getElementById('table').focus()")
-        page.key("Enter")
-        expect(page.text("#maps h3") == ["Sharpness of the tissue"], "%s", page.text("#maps h3"))
-        page.run("document.querySelector('#dialog .reasons .where').click()")
-        expect(page.text("#maps h3") == ["Noise of the glass"], "%s", page.text("#maps h3"))
-        says(page.text("#maps .colours")[0], "smooth 10 dB", "50 dB noisy", "hatched: tissue")
-        page.run("document.querySelector('#which button').click()")
-        expect(page.text("#maps h3") == ["Sharpness of the tissue"], "back")
-
-
-def test_the_map_of_scores_in_the_slide_view():
-    path = results("--slides", "3", "--windows", "70x40")
-    folder, values = scores_of(path)
-    with opened(report("--scores", folder, path)[0]) as page:
-        page.run("document.querySelector('#app .row[data-slide]').click()")
-        expect(page.text("#which button") == ["Sharpness of the tissue", "tumour"], "%s", page.text("#which button"))
-        page.run("document.querySelectorAll('#which button')[1].click()")
-        says(page.text("#maps .colours")[0], "0", "1; hatched: no score")
-        page.run("new Promise(r => { const t = setInterval(() => { if (document.querySelector('#maps canvas.map').dataset.ready) { clearInterval(t); r(1); } }, 20); })")
-        box = "document.querySelector('#maps canvas.map')"
-        expect(page.run("Math.abs(parseFloat(%s.style.left)) < 0.01 && parseFloat(%s.style.width) >= 99.9" % (box, box)), "cells begin at the slide's corner")
-        page.run(box + ".focus()")
-        page.key("ArrowRight")
-        says(page.text("#under")[0], "level-0 px x ")
-        shown = float(re.search(r": ([0-9.]+)", page.text("#under")[0]).group(1))
-        expect(0 <= shown <= 1, "%s", page.text("#under"))
 
 
 def test_the_map_of_a_lower_level_covers_the_slide():

@@ -150,7 +150,7 @@ function refresh() {
 
 const P = document.getElementById('pictures') ? JSON.parse(document.getElementById('pictures').textContent) : null;
 const blocks = {};
-function picturesOf(k) { // {map, noise, scores, thumb}: base64 texts, "" where there is none
+function picturesOf(k) { // {map, thumb}: base64 texts, "" where there is none
   const b = Math.floor(k / (P ? P.per : 1));
   if (!P) return {};
   if (!blocks[b]) {
@@ -159,21 +159,13 @@ function picturesOf(k) { // {map, noise, scores, thumb}: base64 texts, "" where 
     blocks[b] = e.textContent.split('\n');
   }
   const f = (D.pool[k] >= 0 && blocks[b][k % P.per] || '').split(' ');
-  const maps = (f[0] || '').split(',');
-  return {map: maps[0] || '', noise: maps[1] || '', scores: maps[2] || '', thumb: f[1] || ''};
+  return {map: f[0] || '', thumb: f[1] || ''};
 }
-// The maps of a slide: what their colours mean, and where their places are, in px of level 0.
-function mapsOf(k, p) {
-  if (!P) return [];
-  const ds = D.downsample[k], all = D.m[TISSUE][k] === null, s = P.scored[k] || [1, ''];
-  const windows = {corner: (D.window - D.stride) / 2 * ds, step: D.stride * ds, nx: D.nx[k], ny: D.ny[k], unit: ' dB', digits: 1, of: 'windows'};
-  return [
-    {kind: 'map', title: all ? 'Sharpness of all places: the slide has no tissue map' : 'Sharpness of the tissue', low: P.low, high: P.high,
-      ends: ['blurred ', ' sharp'], none: all ? 'not measured' : 'no tissue', ...windows},
-    {kind: 'noise', title: 'Noise of the glass', low: P.noise[0], high: P.noise[1], ends: ['smooth ', ' noisy'], none: 'tissue', ...windows},
-    {kind: 'scores', title: s[1], low: P.scores[0], high: P.scores[1], ends: ['', ''], none: 'no score',
-      corner: 0, step: s[0], nx: Math.ceil(D.width[k] / s[0]), ny: Math.ceil(D.height[k] / s[0]), unit: '', digits: 3, of: 'cells'},
-  ].filter(m => p[m.kind]);
+// The map of a slide, and where its places are, in px of level 0.
+function mapOf(k) {
+  const step = D.stride * D.downsample[k];
+  return {title: D.m[TISSUE][k] === null ? 'Sharpness of all places: the slide has no tissue map' : 'Sharpness of the tissue',
+    none: D.m[TISSUE][k] === null ? 'not measured' : 'no tissue', corner: (D.window - D.stride) / 2 * D.downsample[k], step: step, nx: D.nx[k], ny: D.ny[k]};
 }
 function picture(parent, kind, text, alt) {
   if (!text) return null;
@@ -464,7 +456,7 @@ function openSlide() {
   }
   if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then: ', COMMANDS[k]);
   const grid = el(d, 'div', {'class': 'grid2 first'});
-  if (p.map || p.thumb) drawMaps(el(grid, 'section', {id: 'maps'}), k, p, 'map');
+  if (p.map || p.thumb) drawMap(el(grid, 'section', {id: 'maps'}), k, p);
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
   const numbers = section(grid, 'Numbers'), three = [FIRST[0], D.metrics.findIndex(m => m.name === 'blurred_share'), TISSUE];
   drawNumbers(numbers, k, three);
@@ -486,9 +478,7 @@ function putCommand(parent, words, command) {
 }
 // The picture that shows a reason, and the place on it.
 function showPlace(x) {
-  const maps = show.dialog.querySelector('#maps'), p = picturesOf(state.current), kind = x[1] === 3 && p.noise ? 'noise' : 'map';
-  if (maps && look.map && look.map.kind !== kind) drawMaps(maps, state.current, p, kind);
-  const at = show.dialog.querySelector(x[1] === 2 || (x[1] === 3 && !p.noise) ? 'img.thumb' : 'canvas.map');
+  const at = show.dialog.querySelector(x[1] === 2 ? 'img.thumb' : 'canvas.map');
   if (!at) return;
   at.scrollIntoView({block: 'center'});
   if (x.length > 2) {
@@ -532,7 +522,7 @@ function place(e, k, m) {
 function registered(parent, k, p, width, height) {
   const inner = ['thumb', 'map'].map(kind => (p[kind] ? frame(parent, k, width, height) : null));
   if (inner[0]) picture(inner[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
-  if (inner[1]) place(picture(inner[1], 'map', p.map, 'map of ' + D.names[k]), k, mapsOf(k, p)[0]);
+  if (inner[1]) place(picture(inner[1], 'map', p.map, 'map of ' + D.names[k]), k, mapOf(k));
   return inner.filter(Boolean);
 }
 
@@ -575,19 +565,11 @@ function follow(e) {
   look.at = [look.x + (x - look.x) / look.zoom, look.y + (y - look.y) / look.zoom];
   if (look.tell) look.tell(look.at);
 }
-function drawMaps(parent, k, p, kind) {
-  const maps = mapsOf(k, p), m = maps.find(x => x.kind === kind);
-  el(clear(parent), 'h3', {}, m ? m.title : 'Picture');
-  if (maps.length > 1) {
-    const bar = el(parent, 'div', {'class': 'bar', id: 'which'});
-    maps.forEach(x => el(bar, 'button', {type: 'button', 'data-kind': x.kind, 'aria-pressed': x === m, on: {click: () => drawMaps(parent, k, p, x.kind)}}, x.title));
-  }
-  look.map = m || null;
-  drawMap(parent, k, p, m);
-}
-function drawMap(parent, k, p, m) {
+function drawMap(parent, k, p) {
+  const m = p.map ? mapOf(k) : null;
+  el(parent, 'h3', {}, m ? m.title : 'Picture');
   const pair = el(parent, 'div', {'class': 'big'});
-  Object.assign(look, {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, block: 1});
+  Object.assign(look, {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, block: 1, map: m});
   if (p.thumb) {
     look.frames.push(frame(pair, k, 460, 460));
     picture(look.frames[0], 'thumb', p.thumb, 'thumbnail of ' + D.names[k]);
@@ -625,29 +607,29 @@ function drawMap(parent, k, p, m) {
     drawLook();
     canvas.dataset.ready = '1';
   };
-  image.src = 'data:image/png;base64,' + p[m.kind];
+  image.src = 'data:image/png;base64,' + p.map;
 }
 function drawScale(parent, m) {
   const bar = el(parent, 'div', {'class': 'colours'});
-  el(bar, 'span', {}, m.ends[0] + m.low + m.unit);
+  el(bar, 'span', {}, 'blurred ' + P.low + ' dB');
   const ramp = el(bar, 'canvas', {width: 256, height: 1, role: 'img', 'aria-label': 'colours of the map, from low to high'});
-  el(bar, 'span', {}, m.high + m.unit + m.ends[1] + '; hatched: ' + m.none);
+  el(bar, 'span', {}, P.high + ' dB sharp; hatched: ' + m.none);
   const colours = P.colours.match(/.{6}/g), g = ramp.getContext('2d');
   for (let x = 0; x < 256; x++) {
     g.fillStyle = '#' + colours[Math.floor(x * colours.length / 256)];
     g.fillRect(x, 0, 1, 1);
   }
 }
-// A picture's pixel is a block of places: the S x S squares round the windows' centres, or cells of scores.
+// A picture's pixel is a block of places: the S x S squares round the windows' centres.
 function under(k, m, block, x, y, rgba) {
   const a = v => Math.round(m.corner + v * block * m.step), b = (v, n, most) => Math.min(most, Math.round(m.corner + Math.min((v + 1) * block, n) * m.step));
   const place = 'level-0 px x ' + a(x) + ' to ' + b(x, m.nx, D.width[k]) + ', y ' + a(y) + ' to ' + b(y, m.ny, D.height[k]) + ': ';
   if (rgba[3] === 0) return place + 'no value';
   const i = colourSteps().get(rgba[0] << 16 | rgba[1] << 8 | rgba[2]), n = P.colours.length / 6;
   if (i === undefined) return place + 'this browser changes the colours of pictures, so the value is not known';
-  const value = m.low + (m.high - m.low) * i / (n - 1), share = m.kind === 'scores' && m.low === 0 && m.high === 1;
-  return place + (share ? '' : i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(m.digits) + m.unit +
-    (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' ' + m.of + ')' : '');
+  const value = P.low + (P.high - P.low) * i / (n - 1);
+  return place + (i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(1) + ' dB' +
+    (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' places)' : '');
 }
 
 // --- on paper: the slides to look at as cards, then all that are shown as a plain table ---

@@ -426,7 +426,6 @@ struct values {
     struct report_places places;
     uint8_t *verdicts;
     struct report_spool *spool;
-    struct report_more more;
 };
 
 static void values_free(struct values *v)
@@ -441,7 +440,6 @@ static void values_free(struct values *v)
     report_places_free(&v->places);
     free(v->verdicts);
     report_spool_free(v->spool);
-    report_more_free(&v->more);
 }
 
 static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
@@ -474,10 +472,8 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .spool = v->spool};
     if (!(view.verdicts = v->verdicts = report_judge(&view)))
         return err_set(e, "out of memory");
-    if (load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e) ||
-        report_add_maps(&view, &v->more, bad, e))
+    if (load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e))
         return -1;
-    view.more = &v->more;
     for (int64_t k = 0; k < v->slides.n; k++)
         verdicts[v->verdicts[k]]++;
     verdicts[REPORT_FAIL] += v->failures.n;

@@ -9,11 +9,9 @@
  *                                           property
  *               report_names --> names      what slides, groups and failures are called on the page
  *               report_scores -> scores     pools, robust z, W1, verdicts
- *               report_cells --> cells      histograms in cells of about 1 dB, and their bands
- *               report_more ---> more       maps that reasons ask for, scores of other programs
  *
  * A view (report_view.h) holds all of them. The page reads it (report_page, with report_data for
- * page.js and report_album for pictures), and so do the tables (report_tables: --csv, --multiqc,
+ * page.js), and so do the tables (report_tables: --csv, --multiqc,
  * --key). report_reasons says in words why to look at a slide.
  *
  * A pool is a group's slides of one resolution. Slides are compared within their pool only.

@@ -68,10 +68,6 @@ static const struct command_option rows[] = {
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
      "whatever the size; maps: as auto, without thumbnails",
      COMMAND_WORD(setup.pictures)},
-    {NULL, 0, "scores", "DIR",
-     "also show scores of another program as a map: DIR has NAME.csv, NAME.npy or NAME.h5 of "
-     "slides, as h5spec map --scores takes them, or is one such file; the first value is shown",
-     COMMAND_TEXT(setup.scores)},
     {"Advanced", 0, "group-regex", "RE",
      "group slides by what RE, an extended regular expression, matches in their names; by its "
      "first parenthesis if it has one",
@@ -124,8 +120,6 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--meta has no effect without --group COLUMN");
     if (o->group_regex && (o->group || o->meta))
         return err_set(e, "--group-regex and --group exclude each other");
-    if (o->scores && o->pictures == REPORT_NONE)
-        return err_set(e, "--scores has no effect with --pictures none");
     if (o->key && !o->number_names)
         return err_set(e, "--key has no effect without --names number");
     if (o->number_names && !o->key) {
@@ -140,7 +134,7 @@ static int check(struct arguments *a, struct err *e)
 static int check_inputs(const struct arguments *a, struct err *e)
 {
     const struct report_setup *o = &a->setup;
-    char *const read[] = {(char *)o->scores, (char *)o->meta, (char *)o->limits, (char *)o->failed,
+    char *const read[] = {(char *)o->meta, (char *)o->limits, (char *)o->failed,
                           (char *)o->accepted};
     const struct {
         const char *option, *path;
@@ -148,7 +142,7 @@ static int check_inputs(const struct arguments *a, struct err *e)
         {"-o", o->output}, {"--csv", o->csv}, {"--multiqc", o->multiqc}, {"--key", o->key}};
     int bad = 0;
     for (size_t k = 0; k < sizeof written / sizeof *written && !bad; k++)
-        bad = output_is_no_input(written[k].option, written[k].path, read, 5, e) ||
+        bad = output_is_no_input(written[k].option, written[k].path, read, 4, e) ||
               output_is_no_input(written[k].option, written[k].path, a->files.paths, a->files.n, e);
     return bad ? -1 : 0;
 }

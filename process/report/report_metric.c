@@ -52,7 +52,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                       .high =
                           "the glass is noisier than that of the others: sensor, lines, or other "
                           "compression",
-                      .floor = 1.2, .look = REPORT_LOOK_NOISE},
+                      .floor = 1.2, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",

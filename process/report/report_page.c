@@ -51,25 +51,7 @@ static struct choice choose(const struct report_view *r, int64_t room)
     return (struct choice){.size = -1};
 }
 
-/* The noise's and the scores' ends of the colours; of each slide with scores [cell, name]. */
-static void put_more(FILE *f, const struct report_view *r)
-{
-    const struct report_more *m = r->more;
-    bool any = false;
-    fprintf(f, ",\"noise\":[%d,%d],\"scores\":[%.9g,%.9g],\"scored\":{", REPORT_NOISE_LOW,
-            REPORT_NOISE_HIGH, m->low, m->high);
-    for (int64_t k = 0; m->of && k < r->slides->n; k++) {
-        if (!m->of[k].cell)
-            continue;
-        fprintf(f, "%s\"%" PRId64 "\":[%" PRId64 ",", any ? "," : "", k, m->of[k].cell);
-        html_json(f, m->of[k].name);
-        putc(']', f);
-        any = true;
-    }
-    putc('}', f);
-}
-
-static void put_head(FILE *f, const struct report_view *r, struct choice c)
+static void put_head(FILE *f, struct choice c)
 {
     const struct result_map_kind *focus = result_map_kind(RESULT_FOCUS);
     fprintf(f,
@@ -85,12 +67,10 @@ static void put_head(FILE *f, const struct report_view *r, struct choice c)
         fputs("No pictures fit into --max-size.", f);
     else if (!c.all)
         fputs("Pictures of slides that pass are left out: they do not fit into --max-size.", f);
-    putc('"', f);
-    put_more(f, r);
-    fputs("}</script>\n", f);
+    fputs("\"}</script>\n", f);
 }
 
-/* A line per slide: "MAP,NOISE,SCORES THUMB", or empty. */
+/* A line per slide: "MAP THUMB", or empty. */
 static int put_blocks(const struct report_view *r, FILE *f, struct choice c, struct err *e)
 {
     int bad = 0;
@@ -112,7 +92,7 @@ static int write_album(const struct report_view *r, FILE *f, struct err *e)
 {
     const int64_t others = 50000 + 2 * r->slides->n; /* bytes of script and elements */
     const struct choice c = choose(r, r->setup->max_size - ftello(f) - others);
-    put_head(f, r, c);
+    put_head(f, c);
     page_script(f, PAGE_REPORT);
     return c.size < 0 ? 0 : put_blocks(r, f, c, e);
 }
@@ -394,8 +374,7 @@ static void put_definitions(FILE *f)
     define(
         f, "map",
         "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
-        "windows of tissue; hatched where there is none. A slide whose glass is unusual also has "
-        "a map of level_db over windows without tissue");
+        "windows of tissue; hatched where there is none");
     fputs("</dl>\n", f);
 }
 

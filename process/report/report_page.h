@@ -26,7 +26,7 @@ void report_data(const struct report_view *r, FILE *f);
 int report_csv(const struct report_view *r, FILE *f, struct err *e);
 /* --key: which number is which slide, group or failure. */
 int report_key(const struct report_view *r, FILE *f, struct err *e);
-/* --multiqc: files of custom content in its folder. */
+/* --multiqc: a file of custom content in its folder. */
 int report_multiqc(const struct report_view *r, struct err *e);
 
 #endif

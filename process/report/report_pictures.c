@@ -30,10 +30,6 @@ struct report_picture {
     int64_t at;    /* in the spool */
     uint8_t *data; /* [data_bytes] until they are in the spool; owned */
     size_t data_bytes;
-    struct {
-        int64_t at;
-        uint32_t bytes[TRIED];
-    } more[REPORT_MORE_MAPS];
 };
 
 struct report_spool {
@@ -125,93 +121,37 @@ static int entries_of(const uint8_t *pixels, int64_t n)
     return most + 1;
 }
 
-/* Cells of a map, of which blocks become a pixel each: `colour` is the number of a block's colour,
- * or that for "no value". */
-struct grid {
-    const void *map;
-    int64_t cols, rows;
-    uint8_t (*colour)(const void *map, int64_t x, int64_t y, int64_t block);
-};
-
-/* A picture of at most `side` px on each side. */
-static int put_grid(FILE *f, const struct grid *g, int side, struct err *e)
-{
-    const int64_t longest = g->cols > g->rows ? g->cols : g->rows;
-    const int64_t block = (longest + side - 1) / side;
-    const int64_t width = (g->cols + block - 1) / block, height = (g->rows + block - 1) / block;
-    uint8_t *pixels = malloc((size_t)(width * height));
-    if (!pixels)
-        return err_set(e, "out of memory");
-    for (int64_t y = 0; y < height; y++)
-        for (int64_t x = 0; x < width; x++)
-            pixels[y * width + x] = g->colour(g->map, x, y, block);
-    const int entries = entries_of(pixels, width * height);
-    const int bad = png_file_colours(f, pixels, width, height, entries, 6, e);
-    free(pixels);
-    return bad;
-}
-
 /* The map is that of focus_db, or of mean_db if the result lacks it. */
 static int map_of(const struct result_slide *s)
 {
     return s->maps[RESULT_FOCUS].values ? RESULT_FOCUS : RESULT_MEAN;
 }
 
-static uint8_t block_colour(const void *map, int64_t x, int64_t y, int64_t block)
+/* The number of a block's colour, or that for "no value". The range is the same for all slides. */
+static uint8_t block_colour(const struct result_slide *s, int64_t x, int64_t y, int64_t block)
 {
-    const struct result_slide *s = map;
     const struct result_map_kind *kind = s->maps[map_of(s)].kind;
     const double mean = block_mean(s, map_of(s), x, y, block);
     return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
                                  : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
 }
 
-/* The range of colours is the same for all slides. */
+/* A picture of at most `side` px on each side: blocks of windows become a pixel each. */
 static int put_map(FILE *f, const struct result_slide *s, int side, struct err *e)
 {
-    return put_grid(f, &(struct grid){s, s->nx, s->ny, block_colour}, side, e);
-}
-
-/* --- more maps --- */
-
-static uint8_t raster_colour(const void *map, int64_t x, int64_t y, int64_t block)
-{
-    const struct report_raster *r = map;
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t j = y * block; j < r->rows && j < (y + 1) * block; j++)
-        for (int64_t i = x * block; i < r->cols && i < (x + 1) * block; i++) {
-            const float v = r->values[j * r->cols + i];
-            sum += isnan(v) ? 0 : (double)v;
-            n += !isnan(v);
-        }
-    return (uint8_t)(n ? colours_number(sum / (double)n, r->low, r->high, COLOURS_MAP)
-                       : COLOURS_CLEAR);
-}
-
-static int put_raster(FILE *f, const struct report_raster *r, int side, struct err *e)
-{
-    return put_grid(f, &(struct grid){r, r->cols, r->rows, raster_colour}, side, e);
-}
-
-int report_pictures_add(struct report_spool *s, struct report_picture *p,
-                        enum report_more_map which, const struct report_raster *r, struct err *e)
-{
-    if (fseeko(s->f, 0, SEEK_END))
-        return temporary_failed(spool_name, e);
-    p->more[which].at = ftello(s->f);
-    for (int k = 0; k < s->tried; k++) {
-        const int64_t before = ftello(s->f);
-        if (put_raster(s->f, r, sizes[s->first_size + k].map, e))
-            return -1;
-        p->more[which].bytes[k] = (uint32_t)(ftello(s->f) - before);
-    }
-    return ferror(s->f) ? temporary_failed(spool_name, e) : 0;
-}
-
-int report_spool_side(const struct report_spool *s)
-{
-    return sizes[s->first_size].map;
+    const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
+    const int64_t block = (longest + side - 1) / side;
+    const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
+    uint8_t *pixels = malloc((size_t)(width * height));
+    if (!pixels)
+        return err_set(e, "out of memory");
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            pixels[y * width + x] = block_colour(s, x, y, block);
+    const int entries = entries_of(pixels, width * height);
+    const int bad = png_file_colours(f, pixels, width, height, entries, 6, e);
+    free(pixels);
+    return bad;
 }
 
 /* --- thumbnails --- */
@@ -294,8 +234,6 @@ int64_t report_pictures_bytes(const struct report_picture *p, int size)
     int64_t sum = 0;
     for (int k = 0; k < KINDS; k++)
         sum += ((int64_t)p->bytes[size][k] + 2) / 3 * 4 + 1;
-    for (int k = 0; k < REPORT_MORE_MAPS; k++)
-        sum += ((int64_t)p->more[k].bytes[size] + 2) / 3 * 4 + 1;
     return sum;
 }
 
@@ -312,26 +250,13 @@ static int put_bytes(const struct report_spool *s, int64_t at, size_t n, FILE *f
     return bad;
 }
 
-/* Where this size of a map beside the first lies. */
-static int64_t place_of_more(const struct report_picture *p, int which, int size)
-{
-    int64_t at = p->more[which].at;
-    for (int k = 0; k < size; k++)
-        at += p->more[which].bytes[k];
-    return at;
-}
-
 int report_pictures_put(const struct report_spool *s, const struct report_picture *p, int size,
                         FILE *f, struct err *e)
 {
     int64_t at = p->at;
     for (int k = 0; k < size; k++)
         at += (int64_t)p->bytes[k][MAP] + p->bytes[k][THUMB];
-    int bad = put_bytes(s, at, p->bytes[size][MAP], f, e);
-    for (int k = 0; k < REPORT_MORE_MAPS && !bad; k++) {
-        putc(',', f);
-        bad = put_bytes(s, place_of_more(p, k, size), p->more[k].bytes[size], f, e);
-    }
+    const int bad = put_bytes(s, at, p->bytes[size][MAP], f, e);
     putc(' ', f);
     return bad || put_bytes(s, at + p->bytes[size][MAP], p->bytes[size][THUMB], f, e) ? -1 : 0;
 }

@@ -5,7 +5,7 @@
  * size that fits is known only at the end. If not even the smallest of all slides can fit, they are
  * made at the end, for the slides that do not pass. The bytes go to a temporary file without a
  * name, so memory does not grow with them. Spectra are loaded when the page is written, for the
- * slides that show them. More maps (report_view.h) are added one by one, in the sizes of the first.
+ * slides that show them.
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H
@@ -34,24 +34,11 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
 int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e);
 void report_pictures_free(struct report_picture *p); /* NULL is fine */
 
-/* Maps of a slide beside the first, each only where it is needed. */
-enum report_more_map { REPORT_MORE_NOISE, REPORT_MORE_SCORES, REPORT_MORE_MAPS };
-struct report_raster {
-    int64_t cols, rows;
-    const float *values; /* [rows][cols]; NaN: none */
-    double low, high;    /* ends of the colours */
-};
-/* Encodes one into the spool, and replaces one of the same kind. One thread. */
-int report_pictures_add(struct report_spool *s, struct report_picture *p,
-                        enum report_more_map which, const struct report_raster *r, struct err *e);
-/* px along the longer side of the largest map. */
-int report_spool_side(const struct report_spool *s);
-
 /* How many sizes each picture has: 0 is the largest. */
 int report_spool_sizes(const struct report_spool *s);
 /* Bytes that a slide's pictures of this size take in a page. */
 int64_t report_pictures_bytes(const struct report_picture *p, int size);
-/* Writes "MAP,NOISE,SCORES THUMB", each in base64 or empty. */
+/* Writes "MAP THUMB", each in base64 or empty. */
 int report_pictures_put(const struct report_spool *s, const struct report_picture *p, int size,
                         FILE *f, struct err *e);
 

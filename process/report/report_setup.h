@@ -19,7 +19,6 @@ struct report_setup {
     int n_folders;
     char *const *words; /* [n_words], the command line behind `h5spec report` */
     int n_words;
-    const char *scores; /* folder or file with scores of another program; NULL: none */
     const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
     const char *csv, *multiqc, *key;
     bool number_names; /* names are replaced by numbers; `key` is where they are written */

@@ -53,8 +53,7 @@ enum report_metric_number {
 enum report_look {
     REPORT_LOOK_NONE,
     REPORT_LOOK_MAP,
-    REPORT_LOOK_SLIDE,
-    REPORT_LOOK_NOISE /* the map of report_view.h */
+    REPORT_LOOK_SLIDE
 };
 
 struct report_metric {

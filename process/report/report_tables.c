@@ -120,7 +120,7 @@ int report_key(const struct report_view *r, FILE *f, struct err *e)
     return 0;
 }
 
-/* --- MultiQC's custom content: files that end in _mqc.json --- */
+/* --- MultiQC's custom content: a file that ends in _mqc.json --- */
 
 #define MULTIQC_HEAD "{\"id\": \"h5spec_"
 
@@ -199,113 +199,21 @@ static void put_statistics(const struct report_view *r, FILE *f)
     fputs("}}\n", f);
 }
 
-/* Histograms in cells of about 1 dB. */
-struct cells {
-    int64_t bins, all_bins; /* per cell, of the histogram */
-    double width;           /* of a bin, dB */
-    int64_t first, n;       /* cells shown */
-};
-#define CELL_DB 1.0
-#define TAIL 0.0005f /* share of a slide's values that may lie outside, on each side */
-
-/* The last bin of a cell. */
-static int64_t last_bin(const struct cells *c, int64_t cell)
-{
-    const int64_t end = (c->first + cell + 1) * c->bins;
-    return (end < c->all_bins ? end : c->all_bins) - 1;
-}
-
-/* The share of the values in a cell, per dB. */
-static double share_of(const struct cells *c, const float *cdf, int64_t cell)
-{
-    const int64_t first = (c->first + cell) * c->bins, last = last_bin(c, cell);
-    const float below = first > 0 ? cdf[first - 1] : 0;
-    const double width = c->width * (double)(last + 1 - first);
-    return fmax(0, (double)cdf[last] - (double)below) / width;
-}
-
-/* The cells that hold all slides, but for their tails. */
-static void choose_cells(const struct report_slides *s, struct cells *c)
-{
-    const int64_t bins = s->params.bins;
-    c->all_bins = bins;
-    c->width = (s->params.high_db - s->params.low_db) / (double)bins;
-    const double each = floor(CELL_DB / c->width * (1 + 1e-9));
-    int64_t first = bins - 1, last = 0;
-    c->bins = each < 1 ? 1 : each > (double)bins ? bins : (int64_t)each;
-    for (int64_t k = 0; k < s->n; k++) {
-        const float *cdf = report_cdf(s, k);
-        if (!cdf)
-            continue;
-        while (first > 0 && cdf[first - 1] > TAIL)
-            first--;
-        while (last < bins - 1 && cdf[last] < 1 - TAIL)
-            last++;
-    }
-    c->first = first / c->bins;
-    c->n = last < first ? 0 : last / c->bins - c->first + 1;
-}
-
-static double cell_middle(const struct report_view *r, const struct cells *c, int64_t cell)
-{
-    return r->slides->params.low_db +
-           c->width * (double)c->bins * ((double)(c->first + cell) + 0.5);
-}
-
-/* In JSON the keys of an object are texts, which some versions of MultiQC sort as such, and not all
- * take pairs. So this is YAML, of which JSON is a part: there a key can be a number. */
-static void put_lines(const struct report_view *r, FILE *f)
-{
-    struct cells cells = {0};
-    bool first = true;
-    if (r->slides->begun)
-        choose_cells(r->slides, &cells);
-    fputs(MULTIQC_HEAD
-          "histograms\", \"section_name\": \"Spectral histograms\", \"description\": "
-          "\"Share of the log magnitudes of all windows, per dB.\", \"plot_type\": \"linegraph\", "
-          "\"pconfig\": {\"id\": \"h5spec_histograms_plot\", \"title\": \"h5spec: spectral "
-          "histograms\", \"xlab\": \"log magnitude (dB)\", \"ylab\": \"share per dB\"},\n"
-          "\"data\": {",
-          f);
-    for (int64_t k = 0; k < r->slides->n; k++) {
-        const float *cdf = report_cdf(r->slides, k);
-        if (!cdf)
-            continue;
-        fputs(first ? "\n" : ",\n", f);
-        first = false;
-        put_name(f, r->names->slide[k]);
-        fputs(": {", f);
-        for (int64_t c = 0; c < cells.n; c++)
-            fprintf(f, "%s%.6g: %.5g", c ? ", " : "", cell_middle(r, &cells, c),
-                    share_of(&cells, cdf, c));
-        putc('}', f);
-    }
-    fputs("}}\n", f);
-}
-
-static int write_one(const struct report_view *r, const char *name,
-                     void (*put)(const struct report_view *r, FILE *f), struct err *e)
+int report_multiqc(const struct report_view *r, struct err *e)
 {
     struct text_file t = {0};
+    const char *folder = r->setup->multiqc;
     char *path;
-    if (asprintf(&path, "%s/%s", r->setup->multiqc, name) < 0)
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return err_sys(e, "%s: cannot be made", folder);
+    if (asprintf(&path, "%s/h5spec_statistics_mqc.json", folder) < 0)
         return err_set(e, "out of memory");
     int bad = text_file_check(path, MULTIQC_HEAD, "custom content made by h5spec", e) ||
               text_file_begin(&t, path, e);
     if (!bad) {
-        put(r, t.f);
+        put_statistics(r, t.f);
         bad = text_file_commit(&t, e);
     }
     free(path);
     return bad ? -1 : 0;
-}
-
-int report_multiqc(const struct report_view *r, struct err *e)
-{
-    if (mkdir(r->setup->multiqc, 0777) && errno != EEXIST)
-        return err_sys(e, "%s: cannot be made", r->setup->multiqc);
-    return write_one(r, "h5spec_statistics_mqc.json", put_statistics, e) ||
-                   write_one(r, "h5spec_histograms_mqc.yaml", put_lines, e)
-               ? -1
-               : 0;
 }

@@ -7,7 +7,6 @@
 #include "process/report/report_groups.h"
 #include "process/report/report_scores.h"
 #include "process/report/report_setup.h"
-#include "process/scores/score_file.h"
 
 /*
  * The thresholds of --limits.
@@ -83,8 +82,6 @@ enum report_lean {
     REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
 };
 
-struct report_more;
-
 struct report_view {
     const struct report_setup *setup;
     const struct report_slides *slides;
@@ -95,9 +92,8 @@ struct report_view {
     const struct report_scores *scores;
     const struct report_clusters *clusters;
     const struct report_places *places;
-    const uint8_t *verdicts;        /* [slides], enum report_verdict */
-    struct report_spool *spool;     /* NULL: no pictures */
-    const struct report_more *more; /* NULL until they are made */
+    const uint8_t *verdicts;    /* [slides], enum report_verdict */
+    struct report_spool *spool; /* NULL: no pictures */
     enum report_lean lean;
 };
 
@@ -130,35 +126,5 @@ uint8_t *report_judge(const struct report_view *r);
 const char *report_failure_reason(const struct report_view *r, int64_t failure);
 /* "group, 0.25 um/px"; without the group, if there is only one. */
 void report_pool_label(const struct report_view *r, int32_t pool, char *out, size_t size);
-
-/*
- * Maps of slides beside that of sharpness: the one that a reason asks for, and the scores of
- * another program.
- *
- * They are made when the reasons are known. The noise of the glass is level_db of the windows
- * without tissue. Scores come from the files of --scores: a folder with NAME.csv, NAME.npy or
- * NAME.h5 per slide, or one such file. Their first value is shown, as the mean of the patches over
- * each cell (score_map.h). A file that cannot be used is reported, and its slide has no such map.
- */
-
-/* Ends of the colours of the noise of the glass, dB. */
-enum { REPORT_NOISE_LOW = 10, REPORT_NOISE_HIGH = 50 };
-
-struct report_scored {
-    int64_t cell; /* px of level 0; 0: the slide has no scores */
-    char name[SCORES_NAME];
-};
-
-/* Starts as {0}. */
-struct report_more {
-    struct report_scored *of; /* [slides], owned; NULL: no slide has scores */
-    double low, high;         /* ends of the colours of scores, the same for all slides */
-};
-
-/* Adds the maps to the pictures of the view's slides. *bad is raised by the number of files that
- * cannot be used. */
-int report_add_maps(const struct report_view *r, struct report_more *more, int64_t *bad,
-                    struct err *e);
-void report_more_free(struct report_more *m);
 
 #endif
