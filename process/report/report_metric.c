@@ -71,12 +71,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
          .high = "brighter glass than on the others: exposure, gamma, or white tiles",
          .floor = 0.55, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_GRAY_LOW] = {"gray_low", "darkest window", " levels", 0, "gray of the darkest window",
+    [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0, "gray of the darkest window",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, or underexposed",
                          .floor = 3, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
-        {"gray_high", "brightest window", " levels", 0, "gray of the brightest window",
+        {"gray_high", "brightest place", " levels", 0, "gray of the brightest window",
          .low = "nothing is as bright as the glass of the others: dark exposure, or no glass",
          .floor = 6, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_LINES] = {"lines_db", "pattern of lines", " dB", 1,
@@ -103,7 +103,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                         .low = "compressed more strongly than the others",
                         .high = "compressed less strongly than the others", .floor = 1,
                         .specific = true},
-    [REPORT_TWICE] = {"jpeg_twice", "saved as JPEG twice", "", 2,
+    [REPORT_TWICE] = {"jpeg_twice", "signs of an earlier compression", "", 2,
                       "0 to 1: how periodic the coefficients of the slide's tiles "
                       "are, which an earlier, stronger compression causes",
                       .most = 0.2, .look = REPORT_LOOK_SLIDE},

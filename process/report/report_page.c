@@ -151,11 +151,11 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     item(f, t->verdicts[REPORT_REVIEW], "review", "for review", "for review");
     item(f, t->verdicts[REPORT_PASS], "pass", "passes", "pass");
     item(f, t->verdicts[REPORT_NOT_JUDGED], "unjudged", "not judged", "not judged");
-    item(f, r->failures->n, "failed", "without numbers", "without numbers");
-    item(f, t->other, "other", "of another kind", "of another kind");
+    if (t->verdicts[REPORT_FAIL] > 0)
+        item(f, r->failures->n, "failed", "without numbers", "without numbers");
+    item(f, t->other, "other", "of the smaller of two kinds", "of the smaller of two kinds");
     item(f, t->empty, "empty", "without a measured place", "without a measured place");
-    item(f, t->partial, "partial", "incomplete: groups are missing",
-         "incomplete: groups are missing");
+    item(f, t->partial, "partial", "incomplete", "incomplete");
     item(f, t->damaged, "damaged", "with damaged tiles", "with damaged tiles");
     fputs("</ul>\n", f);
 }
@@ -203,10 +203,10 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
         fputs("Nothing unusual was found. ", f);
     if (t->verdicts[REPORT_NOT_JUDGED] > 0)
         fprintf(f,
-                "%" PRId64 " %s not judged: a slide is compared with others of its resolution, and "
-                "needs %d of them. --limits judges single slides.",
-                t->verdicts[REPORT_NOT_JUDGED], t->verdicts[REPORT_NOT_JUDGED] == 1 ? "is" : "are",
-                STATS_LEAST);
+                "%" PRId64 " slide%s not judged: a slide is compared with others of its "
+                "resolution, and needs %d of them. --limits judges single slides.",
+                t->verdicts[REPORT_NOT_JUDGED],
+                t->verdicts[REPORT_NOT_JUDGED] == 1 ? " is" : "s are", STATS_LEAST);
     fputs("</p>\n", f);
 }
 
@@ -233,8 +233,8 @@ static void put_unscored(FILE *f, const struct report_view *r)
         }
     if (small > 0)
         fprintf(f,
-                "<li>%" PRId64 " slide%s in %" PRId64 " comparison group%s of fewer than %d slides "
-                "with windows: so few say too little about what is usual, and are not "
+                "<li>%" PRId64 " slide%s in %" PRId64 " comparison group%s of fewer than %d "
+                "measured slides: so few say too little about what is usual, and are not "
                 "judged by the others; --limits and --accepted judge them.</li>\n",
                 slides, plural(slides), small, plural(small), STATS_LEAST);
     for (int32_t p = 0; p < r->scores->n_pools; p++)
@@ -246,7 +246,7 @@ static void put_unscored(FILE *f, const struct report_view *r)
             report_pool_label(r, p, label, sizeof label);
             fprintf(f, "<li>%s: not compared in ", report_metric(m)->title);
             html_text(f, label);
-            fputs(": more than half of its values are equal (MAD = 0).</li>\n", f);
+            fputs(": more than half of the slides have the same value.</li>\n", f);
         }
 }
 
@@ -263,8 +263,7 @@ static void put_clusters(FILE *f, const struct report_view *r)
         fprintf(f,
                 "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Two scanners, "
                 "settings or stains? Slides of one kind hide what is unusual in the other; "
-                "--group compares them apart. Chance alone would say so of fewer than 1 in 100 "
-                "comparison groups.</p>\n",
+                "--group compares them apart.</p>\n",
                 c->others, c->n, c->number, c->second ? " together with " : "",
                 c->second ? c->second : "");
     }
@@ -291,7 +290,7 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
     put_unscored(f, r);
     if (t->partial > 0)
         fprintf(f,
-                "<li>%" PRId64 " slide%s incomplete: the numbers are those of the groups at "
+                "<li>%" PRId64 " slide%s incomplete: the numbers are those of the parts at "
                 "hand.</li>\n",
                 t->partial, t->partial == 1 ? " is" : "s are");
     fputs("</ul></section>\n", f);
@@ -342,6 +341,8 @@ static void put_definitions(FILE *f)
     fputs("<dl>\n", f);
     for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
+        if (!report_is_on_page(m))
+            continue;
         fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
         if (x->most > 0)
             fprintf(f, "; above %g%s for review", x->most * (report_is_share(m) ? 100 : 1),
@@ -497,16 +498,14 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
     put_cannot(f, r, &t);
-    fputs("<section id=\"definitions\" aria-label=\"definitions\"><h2>Definitions and "
-          "parameters</h2>\n",
+    fputs("<details id=\"definitions\"><summary>For experts: definitions and "
+          "parameters</summary>\n",
           f);
     put_chance(f, r);
-    fputs("<details><summary>Definitions</summary>\n", f);
     put_definitions(f);
-    fputs("</details>\n", f);
     put_parameters(f, r);
+    fputs("</details>\n", f);
     put_limits(f, r);
-    fputs("</section>\n", f);
     put_foot(f, r);
     fputs("<script type=\"application/json\" id=\"data\">", f);
     report_data(r, f);

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/number.h"
+#include "common/base/path.h"
 #include "common/base/table.h"
 #include "common/store/store.h"
 
@@ -193,12 +194,15 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
 {
     const struct report_failure *x = &r->failures->failure[failure];
-    const size_t n = strlen(x->name);
+    const char *const names[] = {x->name, path_base_name(x->name)};
     if (r->setup->number_names)
         return "not shown, because it may contain names; see the key";
-    return n && !strncmp(x->reason, x->name, n) && !strncmp(x->reason + n, ": ", 2)
-               ? x->reason + n + 2
-               : x->reason;
+    for (int k = 0; k < 2; k++) {
+        const size_t n = strlen(names[k]);
+        if (n && !strncmp(x->reason, names[k], n) && !strncmp(x->reason + n, ": ", 2))
+            return x->reason + n + 2;
+    }
+    return x->reason;
 }
 
 /* --- a list of reasons --- */
@@ -382,7 +386,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
         if (m == REPORT_BLURRED)
             say_blur(r, k, excess, l);
         else if (m == REPORT_TWICE)
-            say(l, REPORT_REVIEW, excess, "saved as JPEG twice (score %.2f of 1)",
+            say(l, REPORT_REVIEW, excess,
+                "compressed twice: fine detail may be lost (signs of it: %.2f of 1)",
                 r->slides->slide[k].metric[m])
                 ->look = REPORT_LOOK_SLIDE;
         else if (m == REPORT_LINES)
@@ -427,14 +432,14 @@ static void say_empty(const struct report_view *r, const struct report_slide *s,
     if (s->nx * s->ny == 0)
         say(l, REPORT_REVIEW, OF_LIMIT,
             "too small to measure: %" PRId64 " x %" PRId64
-            " px, smaller than one window of %" PRId64 " px",
+            " px, and one measured place needs %" PRId64 " px",
             s->width, s->height, p->window);
     else if (s->windows == 0)
         say(l, REPORT_REVIEW, OF_LIMIT, "%s",
-            s->groups_missing ? "no numbers: no window of the groups at hand counted"
-            : p->roi          ? "no numbers: no window inside the regions counted"
-            : p->tissue_only  ? "no numbers: no window has enough tissue"
-                              : "no numbers: no window counted");
+            s->groups_missing ? "no numbers: no place of the parts at hand was measured"
+            : p->roi          ? "no numbers: no place inside the regions was measured"
+            : p->tissue_only  ? "no numbers: no place has enough tissue"
+                              : "no numbers: no place was measured");
 }
 
 static void say_damage(const struct report_view *r, int64_t k, struct list *l)
@@ -444,7 +449,7 @@ static void say_damage(const struct report_view *r, int64_t k, struct list *l)
     if (s->damaged > 0) {
         struct report_reason *x =
             say(l, REPORT_FAIL, OF_LIMIT,
-                "damaged%s%s: %" PRId64 " of %" PRId64 " windows touch tiles that cannot be read",
+                "damaged%s%s: %" PRId64 " of %" PRId64 " places touch tiles that cannot be read",
                 p->where ? " " : "", p->where ? p->where : "", s->damaged, s->nx * s->ny);
         x->look = REPORT_LOOK_MAP;
         set_place(r, k, REPORT_PLACE_DAMAGED, x);
@@ -461,7 +466,7 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
     say_empty(r, s, l);
     say_damage(r, k, l);
     if (s->groups_missing > 0)
-        say(l, REPORT_REVIEW, OF_LIMIT, "incomplete: %" PRId64 " of %" PRId64 " groups are missing",
+        say(l, REPORT_REVIEW, OF_LIMIT, "incomplete: %" PRId64 " of %" PRId64 " parts are missing",
             s->groups_missing, s->groups);
     if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows))
         say(l, REPORT_REVIEW, OF_NOTE, "the tissue map shows %s and may be wrong", shows)->look =
@@ -469,7 +474,7 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
     if (isnan(s->metric[REPORT_TISSUE]))
         say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
     if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
-        say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no window is half tissue");
+        say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no place is half tissue");
 }
 
 /* --- what a slide needs before it is judged --- */
@@ -495,11 +500,11 @@ static void say_not_judged(const struct report_view *r, int64_t k, struct list *
     if (is_judged(r, k))
         return;
     if (lacks > 0)
-        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "not judged: %" PRId64 " more %sslide%s of this %s",
+        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "%" PRId64 " more %sslide%s of this %s %s needed",
             lacks, q->accepted > 0 ? "accepted " : "", lacks == 1 ? "" : "s",
-            r->groups->n > 1 ? "group and resolution" : "resolution");
+            r->groups->n > 1 ? "group and resolution" : "resolution", lacks == 1 ? "is" : "are");
     else
-        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "not judged: none of its numbers could be compared");
+        say(l, REPORT_NOT_JUDGED, OF_LIMIT, "none of its numbers could be compared");
 }
 
 /* --- all --- */
