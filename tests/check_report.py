@@ -1107,9 +1107,11 @@ def test_failed_and_damaged_slides_come_first_and_counts_filter():
 
 def test_a_filter_is_never_silent():
     path, _ = report(results("--slides", "37", "--blurred", "3"))
-    low = sum(x < -35 for x in column(data_of(path), "focus_p50"))
+    low, blurred = sum(x < -35 for x in column(data_of(path), "focus_p50")), sum(x > 0.01 for x in column(data_of(path), "blurred_share"))
+    expect(low and blurred, "a useless result")
     with opened(path) as page:
-        for text, want in (("focus_p50 < -35", "%d of 37 slides" % low), ("nosuch<3", "no column is called nosuch; 0 of 37 slides"),
+        for text, want in (("focus_p50 < -35", "%d of 37 slides" % low), ("nosuch<3", "no number is called nosuch (try sharpness, blurred, tissue, stain); 0 of 37 slides"),
+                           ("sharpness < -35", "%d of 37 slides" % low), ("blurred > 1", "%d of 37 slides" % blurred), ("blurred_share > 0.01", "%d of 37 slides" % blurred),
                            ("harp", "0 of 37 slides"), ("shar", "3 of 37 slides"), ("00007", "1 of 37 slides")):
             page.run("document.querySelector('#filter').value = ''")
             page.type("#filter", text)
@@ -1197,8 +1199,42 @@ def test_print_has_cards_a_table_and_no_blank_page():
     pages = run("pdftotext", "-layout", pdf, "-").out.split("\f")[:-1]
     expect(all(len(p.split()) > 20 for p in pages), "blank pages: %s", [len(p.split()) for p in pages])
     text = "\n".join(pages)
-    says(" ".join(text.split()), "slides for review", "gone.svs", "no slide", "301 of 301 slides")
+    says(" ".join(text.split()), "Slides to look at: 1 fails, 4 for review", "gone.svs", "no slide", "301 of 301 slides")
     expect(len(re.findall("made-00[0-9]{3}", text)) >= 300, "rows")
+
+
+def test_places_for_qupath():
+    """A square of one window round each place, that QuPath takes by dropping the file on the slide."""
+    path, _ = report(results("--slides", "30", "--blurred", "2"))
+    data = data_of(path)
+    places = {data["names"][int(k)]: [x for x in why if len(x) > 2] for k, why in data["why"].items()}
+    with opened(path) as page:
+        page.run("window.kept = []; URL.createObjectURL = b => { b.text().then(t => window.kept.push(t)); return 'blob:x'; }; "
+                 "HTMLAnchorElement.prototype.click = function () { window.kept.push(this.download); }")
+        page.key("Enter")
+        page.run("document.getElementById('places').click()")
+        page.wait_for("window.kept.length == 2")
+        file, text = page.run("window.kept")
+        (name,) = page.text("#opened")
+        k, found = data["names"].index(name), json.loads(text)["features"]
+        expect(file == "places.geojson" and len(found) == len(places[name]) > 0, "%s: %s", file, text)
+        for f, (words, _, x, y) in zip(found, places[name]):
+            ring = np.array(f["geometry"]["coordinates"][0])
+            expect(f["properties"]["objectType"] == "annotation" and f["properties"]["name"] == words and (ring[0] == ring[-1]).all(), "%s", f)
+            expect((np.ptp(ring, axis=0) == data["window"] * data["downsample"][k]).all(), "%s", ring)
+            expect(np.abs(ring[:4].mean(axis=0) - [x * data["width"][k], y * data["height"][k]]).max() < 1, "%s, not %g, %g", ring, x, y)
+        page.key("j"), page.key("j")
+        expect(page.run("document.getElementById('places')") is None, "a slide without a place")
+        page.is_clean()
+
+
+def test_sharpness_is_a_mark_on_the_band_of_its_group():
+    for n, bars in ((30, True), (9, False)):
+        with opened(report(results("--slides", n, "--blurred", "2"))[0]) as page:
+            data = page.run("[...document.querySelectorAll('.rows .row')].map(r => ['.own', '.band'].map(c => r.querySelector(c)).map(e => e && "
+                            "[parseFloat(e.style.left), parseFloat(e.style.width)]))")
+            expect(len(data) > 5 and all((own is not None) == bars for own, _ in data), "%s", data)
+            expect(not bars or data[0][0][0] == 0 and all(band == data[0][1] and 30 < band[0] < band[0] + band[1] < 100 for _, band in data), "%s", data)
 
 
 def test_the_list_is_downloaded():

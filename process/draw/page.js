@@ -87,17 +87,26 @@ let COLUMNS = [
 // With the unit, and which end is good.
 function heading(i) {
   const m = D.metrics[i], unit = m.unit.trim();
-  return m.name === 'focus_p50' ? 'sharpness (dB; higher: sharper)' : m.title + (unit ? ' (' + unit + ')' : '');
+  return i === SHARP ? 'sharpness (less \u2194 more; dB)' : m.title + (unit ? ' (' + unit + ')' : '');
 }
-const FIRST = [D.metrics.findIndex(m => m.name === 'focus_p50'), W1];
+const SHARP = D.metrics.findIndex(m => m.name === 'focus_p50'), FIRST = [SHARP, D.metrics.findIndex(m => m.name === 'blurred_share')];
 FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
   .forEach(i => COLUMNS.push({title: heading(i), name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
-COLUMNS.push({title: 'windows', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
+COLUMNS.push({title: 'places measured', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
 COLUMNS.push({title: 'group', more: D.pools.length < 2, cell: k => poolOf(k).label, value: k => poolOf(k).label});
 COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => x !== null));
 const BY_REASON = COLUMNS.findIndex(c => c.title === 'reasons');
-const BY_W1 = COLUMNS.findIndex(c => c.metric === W1);
 state.sort = BY_REASON;
+
+// The sharpness between the least and the most of all slides, on the band of half of the slide's group.
+const known = D.m[SHARP].filter(x => x !== null), LOW = known.reduce((a, b) => Math.min(a, b), 0), HIGH = known.reduce((a, b) => Math.max(a, b), LOW + 1e-9);
+function bar(parent, k) {
+  const at = x => 100 * Math.max(0, Math.min(1, (x - LOW) / (HIGH - LOW))), s = poolOf(k).m[SHARP];
+  if (D.m[SHARP][k] === null || s[0] < LEAST) return;
+  const track = el(parent, 'i', {'class': 'track'});
+  Object.assign(el(track, 'i', {'class': 'band'}).style, {left: at(s[1]) + '%', width: at(s[3]) - at(s[1]) + '%'});
+  el(track, 'i', {'class': 'own'}).style.left = at(D.m[SHARP][k]) + '%';
+}
 
 // A word is found where a word begins; one that begins with a digit is found anywhere.
 function holds(text, word) {
@@ -105,13 +114,18 @@ function holds(text, word) {
     if (at === 0 || /^[0-9]/.test(word) || !/[\p{L}\p{N}]/u.test(text[at - 1]) || !/^[\p{L}\p{N}]/u.test(word)) return true;
   return false;
 }
-// "word" begins a word of a name, a group or a reason; "focus_p50 < -40" compares a metric.
+// A metric by its short name, as in tables, or by the beginning of its title; then in the unit that is shown.
+function columnOf(word) {
+  if (word === 'windows') return D.windows;
+  const all = D.metrics.map((m, i) => i), i = all.findIndex(i => D.metrics[i].name === word), j = FIRST.concat(all).find(i => D.metrics[i].title.startsWith(word));
+  return i >= 0 ? D.m[i] : j === undefined ? null : D.metrics[j].unit === ' %' ? D.m[j].map(x => x === null ? x : 100 * x) : D.m[j];
+}
+// "word" begins a word of a name, a group or a reason; "sharpness < -40" compares a metric.
 function makeFilter(text) {
   state.unknown = '';
   const tests = text.toLowerCase().replace(/\s*(<=|>=|<|>|=)\s*/g, '$1').split(/\s+/).filter(Boolean).map(word => {
     const c = word.match(/^([a-z0-9_]+)(<=|>=|<|>|=)(-?[0-9.]+)$/);
-    const i = c ? D.metrics.findIndex(m => m.name === c[1]) : -1; // by the short names, as in tables
-    const column = i >= 0 ? D.m[i] : c && c[1] === 'windows' ? D.windows : null;
+    const column = c ? columnOf(c[1]) : null;
     if (c && !column) state.unknown = c[1];
     if (column) {
       const limit = Number(c[3]);
@@ -129,7 +143,7 @@ function compare(a, b) { // values that are missing come last, whatever the orde
   return (state.down ? -order : order) || (D.m[W1][b] || 0) - (D.m[W1][a] || 0) || a - b;
 }
 function countText() {
-  return (state.unknown ? 'no column is called ' + state.unknown + '; ' : '') + view.length + ' of ' + N + ' slides' +
+  return (state.unknown ? 'no number is called ' + state.unknown + ' (try sharpness, blurred, tissue, stain); ' : '') + view.length + ' of ' + N + ' slides' +
     (marks.size ? ', ' + marks.size + ' marked' : '');
 }
 function refresh() {
@@ -140,7 +154,7 @@ function refresh() {
   view.sort(compare);
   if (!view.includes(state.current)) state.current = -1;
   show.count.textContent = countText();
-  show.table.setAttribute('aria-rowcount', view.length);
+  show.table.setAttribute('aria-rowcount', view.length + 1);
   drawHead();
   drawRows();
   drawSheet();
@@ -178,7 +192,7 @@ const app = document.getElementById('app');
 const show = {};
 function controls() {
   const bar = el(app, 'div', {'class': 'bar'});
-  show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or focus_p50 < -40',
+  show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or sharpness < -40',
     'aria-label': 'filter', on: {input: e => { state.filter = e.target.value; refresh(); }}});
   const label = el(bar, 'label');
   show.flagged = el(label, 'input', {type: 'checkbox', id: 'flagged', on: {change: e => showOnly(e.target.checked ? 'look' : 'all')}});
@@ -190,7 +204,7 @@ function controls() {
   }
   show.more = el(bar, 'button', {id: 'more', type: 'button', 'aria-pressed': false, on: {click: toggleColumns}}, 'more columns');
   show.toggle = el(bar, 'button', {id: 'toggle', type: 'button', on: {click: togglePictures}}, 'pictures');
-  el(bar, 'button', {id: 'download', type: 'button', on: {click: download}}, 'download list');
+  el(bar, 'button', {id: 'download', type: 'button', on: {click: () => save('slides.txt', listText())}}, 'download list');
   show.count = el(bar, 'span', {id: 'count', role: 'status'});
 }
 // The counts at the top of the page show the slides that they count.
@@ -213,6 +227,7 @@ function toggleColumns() {
   const all = app.classList.toggle('all-columns');
   show.more.setAttribute('aria-pressed', all);
   show.more.textContent = all ? 'fewer columns' : 'more columns';
+  drawRows();
 }
 function togglePictures() {
   state.pictures = !state.pictures;
@@ -229,9 +244,9 @@ function listText() {
   const chosen = marks.size ? view.filter(k => marks.has(k)).concat([...marks].filter(k => !view.includes(k))) : view;
   return chosen.map(k => D.names[k] + '\n').join('');
 }
-function download() {
-  const url = URL.createObjectURL(new Blob([listText()], {type: 'text/plain'}));
-  const a = el(document.body, 'a', {href: url, download: 'slides.txt'});
+function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], {type: 'text/plain'}));
+  const a = el(document.body, 'a', {href: url, download: name});
   a.click();
   a.remove();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
@@ -240,8 +255,8 @@ function download() {
 // --- the table: only the rows in sight exist ---
 
 function makeTable() {
-  show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides', 'aria-rowcount': N});
-  show.head = el(show.table, 'div', {'class': 'row head', role: 'row'});
+  show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides'});
+  show.head = el(show.table, 'div', {'class': 'row head', role: 'row', 'aria-rowindex': 1});
   COLUMNS.forEach((c, i) => (c.value ? el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
     title: c.name || '', on: {click: () => sortBy(i)}}, c.title.split(' (')[0]) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
   [...show.head.children].forEach((e, i) => { const unit = COLUMNS[i].title.match(/ \(.*/); if (unit) el(e, 'span', {'class': 'unit'}, unit[0]); });
@@ -250,7 +265,7 @@ function makeTable() {
   show.table.addEventListener('scroll', drawRows);
 }
 function classOf(c) {
-  const kind = c.metric === undefined && c.title !== 'windows' ? c.title : 'number' + (FIRST.includes(c.metric) ? ' first' : '');
+  const kind = c.metric === undefined && c.title !== 'places measured' ? c.title : 'number' + (FIRST.includes(c.metric) ? ' first' : '');
   return kind + (c.more ? ' more' : '');
 }
 function sortBy(i) {
@@ -266,19 +281,20 @@ function drawRows() {
   if (state.pictures) return;
   const ROW = rowHeight();
   show.space.style.height = view.length * ROW + 'px';
-  show.table.style.height = 'min(85vh, ' + ((Math.max(1, N) + 1) * ROW + 20) + 'px)';
+  show.table.style.height = 'min(85vh, ' + ((Math.max(1, N) + 1) * ROW + (app.classList.contains('all-columns') ? 20 : 2)) + 'px)';
   const first = Math.max(0, Math.floor((show.table.scrollTop - ROW) / ROW) - 5);
   const last = Math.min(view.length, first + Math.ceil(show.table.clientHeight / ROW) + 12);
   clear(show.rows).style.top = first * ROW + 'px';
   for (let i = first; i < last; i++) {
     const k = view[i];
     const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), role: 'row',
-      'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 1, on: {click: () => { state.current = k; openSlide(); }}});
+      'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 2, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c)}, c.thumb ? undefined : c.title === 'slide' ? short(c.cell(k)) : c.cell(k));
       if (['reasons', 'slide', 'group'].includes(c.title)) cell.title = c.cell(k);
       if (c.title === 'reasons') clear(cell), el(cell, 'div', {}, NARROW.matches ? verdict(k) + (words(k) ? ': ' + words(k) : '') : words(k));
       if (c.thumb) picture(cell, 'thumb', picturesOf(k).thumb, '');
+      if (c.metric === SHARP) bar(cell, k);
     });
   }
   show.table.setAttribute('aria-activedescendant', document.getElementById('row' + state.current) ? 'row' + state.current : '');
@@ -312,7 +328,7 @@ function drawSheet() {
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
     el(card, 'figcaption', {title: D.names[k]}, short(D.names[k]));
-    el(card, 'small', {title: reasons(k).join('; ')}, verdict(k) + (words(k) ? ': ' + words(k) : '') || (c => (c ? c.title + ' ' + c.cell(k) : ''))(COLUMNS[state.sort === BY_REASON ? BY_W1 : state.sort]));
+    el(card, 'small', {title: reasons(k).join('; ')}, verdict(k) + (words(k) ? ': ' + words(k) : ''));
   });
 }
 
@@ -442,8 +458,8 @@ function openSlide() {
   const bar = el(d, 'div', {'class': 'bar'});
   el(bar, 'h2', {id: 'opened'}, D.names[k]);
   el(bar, 'b', {'class': 'verdict'}, verdict(k));
-  [['previous (k)', () => move(-1)], ['next (j)', () => move(1)], [marks.has(k) ? 'unmark (x)' : 'mark (x)', toggleMark],
-    ['close (Esc)', closeSlide]].forEach(b => el(bar, 'button', {type: 'button', on: {click: b[1]}}, b[0]));
+  [['previous', 'k', () => move(-1)], ['next', 'j', () => move(1)], [marks.has(k) ? 'unmark' : 'mark', 'x', toggleMark],
+    ['close', 'Esc', closeSlide]].forEach(b => el(el(bar, 'button', {type: 'button', on: {click: b[2]}}, b[0]), 'span', {'class': 'unit'}, ' (' + b[1] + ')'));
   if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' places measured');
   if (reasons(k).length) {
     const list = el(d, 'ul', {'class': 'reasons'});
@@ -454,7 +470,8 @@ function openSlide() {
       if (x.length > 2) copyButton(item, Math.round(x[2] * D.width[k]) + ' ' + Math.round(x[3] * D.height[k]), 'copy x ' + Math.round(x[2] * D.width[k]) + ', y ' + Math.round(x[3] * D.height[k]));
     });
   }
-  if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then: ', COMMANDS[k]);
+  if (reasons(k).length && D.why[k].some(x => x.length > 2)) el(d, 'button', {type: 'button', id: 'places', on: {click: () => save('places.geojson', placesText(k))}}, 'places for QuPath');
+  if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then, with your folders: ', COMMANDS[k]);
   const grid = el(d, 'div', {'class': 'grid2 first'});
   if (p.map || p.thumb) drawMap(el(grid, 'section', {id: 'maps'}), k, p);
   if (D.pool[k] < 0) return d.focus({preventScroll: true});
@@ -470,6 +487,15 @@ function openSlide() {
     putCommand(experts, 'Histogram and map: ', 'h5spec plot --map' + of + ' -o slide.svg' + from);
   }
   d.focus({preventScroll: true});
+}
+// The places of the reasons as squares of one measured place, for QuPath: drop the file on the slide.
+function placesText(k) {
+  const half = D.window * D.downsample[k] / 2;
+  return JSON.stringify({type: 'FeatureCollection', features: D.why[k].filter(x => x.length > 2).map(x => {
+    const [u, v] = [Math.round(x[2] * D.width[k]), Math.round(x[3] * D.height[k])], corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
+    return {type: 'Feature', geometry: {type: 'Polygon', coordinates: [corners.map(c => [u + c[0] * half, v + c[1] * half])]},
+      properties: {objectType: 'annotation', name: x[0], classification: {name: 'For review', color: [200, 60, 0]}}};
+  })});
 }
 function putCommand(parent, words, command) {
   const line = el(parent, 'p', {'class': 'command'}, words);
@@ -637,7 +663,8 @@ function under(k, m, block, x, y, rgba) {
 const MOST_PRINTED = 500;
 function makePrint() {
   const d = clear(show.print), chosen = view.filter(stands);
-  el(d, 'h2', {}, chosen.length + (chosen.length === 1 ? ' slide for review' : ' slides for review'));
+  const n = [3, 2].map(v => chosen.filter(k => D.verdict[k] === v).length), parts = [n[0] && n[0] + (n[0] === 1 ? ' fails' : ' fail'), n[1] && n[1] + ' for review'];
+  if (chosen.length) el(d, 'h2', {}, 'Slides to look at: ' + parts.filter(Boolean).join(', '));
   chosen.slice(0, MOST_PRINTED).forEach(k => {
     const card = el(d, 'section', {'class': 'sheet'}), text = el(card, 'div');
     el(text, 'h3', {}, D.names[k]);
@@ -648,7 +675,7 @@ function makePrint() {
   });
   if (chosen.length > MOST_PRINTED) el(d, 'p', {}, 'The first ' + MOST_PRINTED + ' are printed as cards.');
   el(d, 'h2', {}, view.length + ' of ' + N + ' slides');
-  const t = el(d, 'table', {'class': 'plain'}), columns = COLUMNS.filter(c => ['slide', 'reasons', 'verdict', 'windows'].includes(c.title) || FIRST.includes(c.metric));
+  const t = el(d, 'table', {'class': 'plain'}), columns = COLUMNS.filter(c => ['slide', 'reasons', 'verdict'].includes(c.title) || FIRST.includes(c.metric));
   columns.forEach((c, i) => { if (!i) t.row = el(el(t, 'thead'), 'tr'); el(t.row, 'th', {}, c.title); });
   const body = el(t, 'tbody');
   view.forEach(k => {
