@@ -71,11 +71,11 @@ def test_the_picture_is_the_map():
     folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
     run(H5SPEC, "run", "--device", "cpu", "--live", folder, "-o", out, big())
     slide = call_of(os.path.join(folder, "1.js"), "slide")
-    low, high = {"focus_db": (-50, -15), "mean_db": (20, 60)}[slide["feature"]]
+    low, high = -50, -15
     with h5py.File(out, "r") as f:
         d = f["slides/big-1/window_" + slide["feature"]]
         values = d[()] * float(d.attrs.get("scale", 1))
-        expect(abs(slide["mean"] - f.attrs["mean_db"]) < 1e-4 and slide["windows"] == f.attrs["windows"], "%s", slide)
+        expect(abs(slide["sharpness"] - f["slides/big-1"].attrs["focus_p50"]) < 0.02 and slide["windows"] == f.attrs["windows"], "%s", slide)
         glass = f["slides/big-1/window_tissue"][()] < 50
     want, got = np.clip((values - low) / (high - low), 0, 1) * 249, picture(folder)
     expect(np.abs(got - want)[~glass].max() <= 0.51 and glass.any() and (~glass).any(), "values")

@@ -147,10 +147,11 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
 {
     struct live_file t = {.f = NULL};
     char name[48];
-    double mean = NAN, std = NAN;
-    const bool counted = rows == s->ny; /* until then other threads write the counts */
-    if (counted)
-        result_moments(&l->params, s->counts.histogram, &mean, &std);
+    double sharp[FEATURES_QUANTILES] = {NAN, NAN, NAN};
+    const bool counted = rows == s->ny; /* until then other threads write counts and maps */
+    struct err e = {""};
+    if (counted && result_find_quantiles(s, SHOWN_MAP, sharp, &e))
+        sharp[1] = NAN;
     snprintf(name, sizeof name, "%" PRId64 ".js", number);
     int bad = file_begin(&t, l, name);
     if (!bad) {
@@ -158,12 +159,10 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
         html_json(t.f, s->name);
         fprintf(t.f,
                 ",\"nx\":%" PRId64 ",\"ny\":%" PRId64 ",\"rows\":%" PRId64 ",\"drawn\":%" PRId64
-                ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"mean\":",
+                ",\"windows\":%" PRId64 ",\"feature\":\"%s\",\"sharpness\":",
                 s->nx, s->ny, rows, l->drawn, counted ? s->counts.windows : INT64_C(0),
                 shown_feature);
-        html_number(t.f, mean, 7);
-        fputs(",\"std\":", t.f);
-        html_number(t.f, std, 7);
+        html_number(t.f, sharp[1], 4);
         fputs("});\n", t.f);
         bad = file_end(&t, 0);
     }

@@ -3,7 +3,7 @@
 'use strict';
 (function () {
 const app = document.getElementById('app');
-const slides = {}, WORDS = {focus_db: ['sharpness', 'blurred ', ' sharp; hatched: no tissue'], mean_db: ['amount of detail', '', '']};
+const slides = {};
 const AGAIN = '. Run the same command again to continue.';
 let state = null, ticks = 0;
 let news = {seconds: -1, seen: 0, words: ''}; // the last update, and when this page saw it
@@ -34,10 +34,9 @@ const show = {
 
 function drawScale() {
   const c = JSON.parse(document.getElementById('colours').textContent), colours = c.colours.match(/.{6}/g);
-  const [name, low, high] = WORDS[c.feature];
-  el(show.scale, 'span', {}, name + ': ' + low + c.low + ' dB');
+  el(show.scale, 'span', {}, 'sharpness: blurred ' + c.low + ' dB');
   const ramp = el(show.scale, 'canvas', {width: 250, height: 1, role: 'img', 'aria-label': 'colours from ' + c.low + ' to ' + c.high + ' dB'});
-  el(show.scale, 'span', {}, c.high + ' dB' + high);
+  el(show.scale, 'span', {}, c.high + ' dB sharp; hatched: no tissue');
   const g = ramp.getContext('2d');
   colours.forEach((hex, x) => {
     g.fillStyle = '#' + hex;
@@ -62,7 +61,7 @@ function picture(c, number, rows) {
   image.onload = () => {
     const pair = c.querySelector('.pair');
     pair.replaceChildren(image);
-    const scale = Math.min(248 / image.naturalWidth, 112 / image.naturalHeight);
+    const scale = Math.min(388 / image.naturalWidth, 230 / image.naturalHeight);
     image.style.width = scale * image.naturalWidth + 'px';
     image.style.height = scale * image.naturalHeight + 'px';
     image.style.backgroundSize = '100% ' + 100 * rows / slides[number].ny + '%'; // hatching, as far as it is computed
@@ -75,8 +74,8 @@ window.slide = s => {
   const c = document.getElementById('slide' + s.number);
   if (!c) return;
   c.querySelector('figcaption').textContent = s.name;
-  c.querySelector('small').textContent = s.rows < s.ny ? WORDS[s.feature][0] + ', row ' + s.rows + ' of ' + s.ny :
-    s.mean === null ? 'no window counts' : 'mean ' + s.mean.toFixed(2) + ' dB, std ' + s.std.toFixed(2) + ' dB';
+  c.querySelector('small').textContent = s.rows < s.ny ? 'row ' + s.rows + ' of ' + s.ny :
+    s.sharpness === null ? 'sharpness not known' : 'sharpness ' + s.sharpness.toFixed(1) + ' dB';
   if (s.drawn) picture(c, s.number, s.drawn);
 };
 window.live = s => {
@@ -115,7 +114,7 @@ function failures(s) {
 function age() {
   const quiet = (Date.now() - news.seen) / 1000, stale = state.status === 'running' && quiet > Math.max(60, 10 * state.every);
   show.line.textContent = (stale ? 'Nothing was written for ' + time(quiet) + ': the run may have been killed. If so, run the same command again to continue. ' +
-    'Last news: ' : '') + news.words;
+    'Last news: ' : '') + news.words + (stale || state.status !== 'running' ? '' : '; news ' + time(quiet) + ' ago');
   show.line.classList.toggle('stale', stale);
   document.title = (stale ? 'no news, ' : state.status === 'running' ? '' : state.status + ', ') + Math.floor(100 * state.share) + ' % \u2013 h5spec run';
 }
