@@ -671,7 +671,7 @@ def test_nothing_identifying_reaches_a_file():
         run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"), *options,
             results("--slides", "12"))
         texts = texts_of(folder)
-        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json", "m/h5spec_histograms_mqc.yaml"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
+        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
         for name, text in texts.items():
             expect("CANARY" not in text, "%s", name)
             expect("made-00003" in text or options, "%s holds no slide", name)
@@ -884,7 +884,7 @@ def test_the_least_sharp_tissue_has_a_place():
         want = [round(x * data["width"][k]), round(y * data["height"][k])]
         text = page.run("window.kept")[0].split()
         expect(len(text) == 2 and all(0 <= int(v) <= m for v, m in zip(text, (data["width"][k], data["height"][k]))), "%s, %s", text, want)
-        says(" ".join(page.text("#dialog details .command code")), "h5spec map --feature focus --class 'Out of focus' --below=%s --slide=made-00007 -o regions.geojson " % data["pools"][0]["below"], "h5spec plot --map")
+        says(" ".join(page.text("#dialog details .command code")), "h5spec map --feature focus --class 'Out of focus' --below=%s --slide=made-00007 -o regions.geojson " % data["pools"][0]["below"])
 
 
 def test_the_strongest_reason_comes_first():
@@ -907,7 +907,7 @@ def test_maps_are_those_of_the_windows():
     low, high = p["low"], p["high"]
     with h5py.File(path, "r") as f:
         for k, line in enumerate(block(page, "p0").split("\n")[:3]):
-            pixels, others = png(base64.b64decode(line.split(",")[0]))
+            pixels, others = png(base64.b64decode(line.split(" ")[0]))
             expect(others in ([], [b"tEXt"]), "metadata: %s", others)  # tEXt: Software h5spec
             want = 0.01 * f["slides"][data["names"][k]]["window_focus_db"][()]
             expect(pixels.shape == want.shape, "shape")
@@ -1110,7 +1110,7 @@ def test_a_filter_is_never_silent():
     low, blurred = sum(x < -35 for x in column(data_of(path), "focus_p50")), sum(x > 0.01 for x in column(data_of(path), "blurred_share"))
     expect(low and blurred, "a useless result")
     with opened(path) as page:
-        for text, want in (("focus_p50 < -35", "%d of 37 slides" % low), ("nosuch<3", "no number is called nosuch (try sharpness, blurred, tissue, stain); 0 of 37 slides"),
+        for text, want in (("focus_p50 < -35", "%d of 37 slides" % low), ("nosuch<3", "no number is called nosuch (try sharpness, tissue); 0 of 37 slides"),
                            ("sharpness < -35", "%d of 37 slides" % low), ("blurred > 1", "%d of 37 slides" % blurred), ("blurred_share > 0.01", "%d of 37 slides" % blurred),
                            ("harp", "0 of 37 slides"), ("shar", "3 of 37 slides"), ("00007", "1 of 37 slides")):
             page.run("document.querySelector('#filter').value = ''")
@@ -1144,9 +1144,6 @@ def test_the_slide_view_is_modal():
         expect(page.run("document.querySelectorAll('[aria-selected=true]').length") == 1, "selected rows")
         page.key("Enter")
         expect(page.run("document.getElementById('app').inert && document.getElementById('dialog').contains(document.activeElement)"), "not modal")
-        for _ in range(9):
-            page.key("Tab")
-            expect(page.run("document.getElementById('dialog').contains(document.activeElement)"), "Tab leaves the slide")
         page.key("Escape")
         expect(page.run("!document.getElementById('app').inert && document.activeElement.id == 'table'"), "focus does not return")
 

@@ -143,7 +143,7 @@ function compare(a, b) { // values that are missing come last, whatever the orde
   return (state.down ? -order : order) || (D.m[W1][b] || 0) - (D.m[W1][a] || 0) || a - b;
 }
 function countText() {
-  return (state.unknown ? 'no number is called ' + state.unknown + ' (try sharpness, blurred, tissue, stain); ' : '') + view.length + ' of ' + N + ' slides' +
+  return (state.unknown ? 'no number is called ' + state.unknown + ' (try sharpness, tissue); ' : '') + view.length + ' of ' + N + ' slides' +
     (marks.size ? ', ' + marks.size + ' marked' : '');
 }
 function refresh() {
@@ -257,9 +257,11 @@ function save(name, text) {
 function makeTable() {
   show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides'});
   show.head = el(show.table, 'div', {'class': 'row head', role: 'row', 'aria-rowindex': 1});
-  COLUMNS.forEach((c, i) => (c.value ? el(show.head, 'button', {type: 'button', role: 'columnheader', 'class': classOf(c), 'data-column': i,
-    title: c.name || '', on: {click: () => sortBy(i)}}, c.title.split(' (')[0]) : el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}, c.title)));
-  [...show.head.children].forEach((e, i) => { const unit = COLUMNS[i].title.match(/ \(.*/); if (unit) el(e, 'span', {'class': 'unit'}, unit[0]); });
+  COLUMNS.forEach((c, i) => {
+    const h = el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}), [title, unit] = c.title.split(/(?= \()/);
+    const text = c.value ? el(h, 'button', {type: 'button', title: c.name || '', on: {click: () => sortBy(i)}}, title) : el(h, 'span', {}, title);
+    if (unit) el(text, 'span', {'class': 'unit'}, unit);
+  });
   show.space = el(show.table, 'div', {'class': 'space'});
   show.rows = el(show.space, 'div', {'class': 'rows'});
   show.table.addEventListener('scroll', drawRows);
@@ -370,7 +372,6 @@ document.addEventListener('keydown', e => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
   if (e.ctrlKey || e.metaKey || e.altKey || (typing && e.key !== 'Escape')) return;
   if (e.key === 'Enter' && e.target.tagName === 'BUTTON') return;
-  if (state.open && e.key === 'Tab') trapFocus(e);
   if (state.open && zoomKey(e)) return;
   if (!KEYS[e.key]) return;
   e.preventDefault();
@@ -422,13 +423,6 @@ function setModal(on) { // what lies behind the slide cannot be reached
   [...document.body.children].forEach(e => { if (e !== show.dialog) e.inert = on; });
   document.documentElement.classList.toggle('modal', on);
 }
-function trapFocus(e) {
-  const all = [...show.dialog.querySelectorAll('button, summary, [tabindex="0"]')].filter(x => x.localName === 'summary' || !x.closest('details:not([open])')), at = all.indexOf(document.activeElement);
-  if (e.shiftKey ? at <= 0 : at === all.length - 1) {
-    e.preventDefault();
-    all[e.shiftKey ? all.length - 1 : 0].focus();
-  }
-}
 function hideSlide() {
   state.open = false;
   show.dialog.hidden = true;
@@ -479,12 +473,10 @@ function openSlide() {
   drawNumbers(numbers, k, three);
   const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}}), more = D.metrics.map((m, i) => i).filter(i => !three.includes(i));
   experts.open = state.experts;
-  el(experts, 'summary', {}, 'For experts: all numbers, files for other programs');
+  el(experts, 'summary', {}, 'For experts: all numbers');
   drawNumbers(experts, k, more);
   if (D.results) {
-    const of = ' --slide=' + quoted(D.names[k]), from = ' ' + quoted(D.results);
-    putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + (poolOf(k).below === null ? '' : ' --below=' + poolOf(k).below) + of + ' -o regions.geojson' + from);
-    putCommand(experts, 'Histogram and map: ', 'h5spec plot --map' + of + ' -o slide.svg' + from);
+    putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + (poolOf(k).below === null ? '' : ' --below=' + poolOf(k).below) + ' --slide=' + quoted(D.names[k]) + ' -o regions.geojson ' + quoted(D.results));
   }
   d.focus({preventScroll: true});
 }
@@ -652,7 +644,7 @@ function under(k, m, block, x, y, rgba) {
   const place = 'level-0 px x ' + a(x) + ' to ' + b(x, m.nx, D.width[k]) + ', y ' + a(y) + ' to ' + b(y, m.ny, D.height[k]) + ': ';
   if (rgba[3] === 0) return place + 'no value';
   const i = colourSteps().get(rgba[0] << 16 | rgba[1] << 8 | rgba[2]), n = P.colours.length / 6;
-  if (i === undefined) return place + 'this browser changes the colours of pictures, so the value is not known';
+  if (i === undefined) return place + 'not known: this browser changes colours';
   const value = P.low + (P.high - P.low) * i / (n - 1);
   return place + (i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(1) + ' dB' +
     (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' places)' : '');
@@ -694,7 +686,7 @@ function begin() {
   makeTable();
   makeSheet();
   el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
-    'In a slide, + and - zoom. Download the list of marked slides to keep it.');
+    'In a slide, + and - zoom. Download the list to keep marks.');
   show.print = el(app, 'div', {id: 'print'});
   if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
   makePools();

@@ -372,10 +372,9 @@ static void put_definitions(FILE *f)
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
         "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5, or above what an "
         "accepted slide has, is for review");
-    define(
-        f, "map",
-        "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
-        "windows of tissue; hatched where there is none");
+    define(f, "map",
+           "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
+           "windows of tissue; hatched where there is none");
     fputs("</dl>\n", f);
 }
 
@@ -498,14 +497,15 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);
     put_plain_table(f, r);
     put_cannot(f, r, &t);
-    fputs("<details id=\"definitions\"><summary>For experts: definitions and "
-          "parameters</summary>\n",
+    fputs("<section id=\"definitions\" aria-label=\"definitions\"><details><summary>For experts: "
+          "definitions and parameters</summary>\n",
           f);
     put_chance(f, r);
     put_definitions(f);
     put_parameters(f, r);
     fputs("</details>\n", f);
     put_limits(f, r);
+    fputs("</section>\n", f);
     put_foot(f, r);
     fputs("<script type=\"application/json\" id=\"data\">", f);
     report_data(r, f);

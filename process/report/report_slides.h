@@ -50,11 +50,7 @@ enum report_metric_number {
 };
 
 /* Which picture of a slide shows what a number says. */
-enum report_look {
-    REPORT_LOOK_NONE,
-    REPORT_LOOK_MAP,
-    REPORT_LOOK_SLIDE
-};
+enum report_look { REPORT_LOOK_NONE, REPORT_LOOK_MAP, REPORT_LOOK_SLIDE };
 
 struct report_metric {
     const char *name;  /* in tables of --csv */
