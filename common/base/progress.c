@@ -66,9 +66,13 @@ static void end_text(double fraction, double amount, double seconds, bool brief,
     if (amount > 0 && seconds > 0 && !brief)
         snprintf(rate, sizeof rate, ", %.*f %s", amount < 10 * seconds ? 1 : 0, amount / seconds,
                  now.unit);
+    const double rest = done > 0 ? seconds * (1 - done) / done : 0;
+    if (rest < 99)
+        snprintf(left, sizeof left, "%d s", (int)(rest + 0.5));
+    else
+        clock_text(left, rest);
     if (done > 0)
-        snprintf(end, sizeof end, ", %s left%s", clock_text(left, seconds * (1 - done) / done),
-                 now.items > 1 && !brief ? " in total" : "");
+        snprintf(end, sizeof end, ", %s left%s", left, now.items > 1 && !brief ? " in total" : "");
     snprintf(out, 128, "%.0f %%%s%s", 100 * fraction, rate, end);
 }
 

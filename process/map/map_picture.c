@@ -296,19 +296,21 @@ static void add_lines(struct picture *o)
     const struct statistics *s = &o->found;
     const char *unit = map_feature_unit(o->m, o->p->map);
     char count[64], of[160];
-    const double n = s->values ? (double)s->values : 1;
+    const double n = s->values ? (double)s->values : 1, outside = (double)(s->below + s->above);
+    const int digits = s->high - s->low < 2 ? 3 : 1;
     add_line(o, 0, "%s", o->m->s.name);
     add_line(o, 1, "%s%s, colours from %g to %g %s", map_feature_name(o->m, o->p->map),
              patches_of(o->m, of), o->p->low, o->p->high, unit);
     add_places(o, 2);
     axis_number(count, (double)s->values, 0);
     if (s->values)
-        add_line(o, 3, "%s values from %.2f to %.2f, mean %.2f %s", count, s->low, s->high,
-                 s->sum / n, unit);
+        add_line(o, 3, "%s values from %.*f to %.*f, mean %.*f %s", count, digits, s->low, digits,
+                 s->high, digits, s->sum / n, unit);
     else
         add_line(o, 3, "no %s has a value", o->m->scores ? "patch" : "window");
-    add_line(o, 4, "outside the colours: %.2f %% below, %.2f %% above", 100 * (double)s->below / n,
-             100 * (double)s->above / n);
+    if (outside > 0)
+        add_line(o, 4, "outside the colours: %.1f %% below, %.1f %% above",
+                 100 * (double)s->below / n, 100 * (double)s->above / n);
     if (o->m->partial)
         add_line(o, 5, "PARTIAL: %s", o->m->lacks);
 }

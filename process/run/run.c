@@ -346,7 +346,7 @@ static void put_moments(const struct run *r, char *out, size_t size)
 static void last_line(const struct run *r, double seconds)
 {
     char memory[32], time[32], moments[80];
-    char skipped[64] = "", empty[64] = "", other[64] = "", left[64] = "";
+    char skipped[64] = "", empty[64] = "", other[64] = "", left[64] = "", rate[32] = "";
     put_moments(r, moments, sizeof moments);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
@@ -355,13 +355,15 @@ static void last_line(const struct run *r, double seconds)
     if (r->resolution.others && !r->mixes)
         snprintf(other, sizeof other, " (%" PRId64 " left out: another resolution)",
                  r->resolution.others);
-    if (r->ended_early)
+    if (r->ended_early) /* work on the slide at hand is not counted */
         put_left(r, left, sizeof left);
-    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s, "
-            "%.0f windows/s, peak memory %s",
+    else
+        snprintf(rate, sizeof rate, ", %.0f windows/s",
+                 (double)r->counts.windows / (seconds > 0 ? seconds : 1));
+    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s%s, "
+            "peak memory %s",
             r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
-            clock_text(time, seconds), (double)r->counts.windows / (seconds > 0 ? seconds : 1),
-            number_size(memory, (double)cli_peak_memory()));
+            clock_text(time, seconds), rate, number_size(memory, (double)cli_peak_memory()));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
                 "draws a page of results, and --force computes them again",
