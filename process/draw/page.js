@@ -114,7 +114,7 @@ function holds(text, word) {
     if (at === 0 || /^[0-9]/.test(word) || !/[\p{L}\p{N}]/u.test(text[at - 1]) || !/^[\p{L}\p{N}]/u.test(word)) return true;
   return false;
 }
-// A metric by its short name, as in tables, or by the beginning of its title; then in the unit that is shown.
+// A metric by its short name, or how its title begins, in the unit shown.
 function columnOf(word) {
   if (word === 'windows') return D.windows;
   const all = D.metrics.map((m, i) => i), i = all.findIndex(i => D.metrics[i].name === word), j = FIRST.concat(all).find(i => D.metrics[i].title.startsWith(word));
@@ -508,7 +508,7 @@ function showPlace(x) {
 }
 function drawNumbers(parent, k, which) {
   const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['number', 'slide', 'usually'].forEach(x => el(head, 'th', {}, x));
+  ['number', 'slide', poolOf(k).counted < LEAST ? '' : 'usually'].forEach(x => el(head, 'th', {}, x));
   which.filter(i => D.m[i] && D.m[i][k] !== null).forEach(i => {
     const m = D.metrics[i], row = el(t, 'tr');
     [m.title, number(k, i) + m.unit, i < W1 && poolOf(k).m[i][0] >= LEAST ? shown(poolOf(k).m[i][2], m) + m.unit : ''].forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
