@@ -61,7 +61,7 @@ function picture(c, number, rows) {
   image.onload = () => {
     const pair = c.querySelector('.pair');
     pair.replaceChildren(image);
-    const scale = Math.min(388 / image.naturalWidth, 230 / image.naturalHeight);
+    const scale = Math.min(348 / image.naturalWidth, 206 / image.naturalHeight);
     image.style.width = scale * image.naturalWidth + 'px';
     image.style.height = scale * image.naturalHeight + 'px';
     image.style.backgroundSize = '100% ' + 100 * rows / slides[number].ny + '%'; // hatching, as far as it is computed
