@@ -520,7 +520,7 @@ def test_one_window_and_none_and_no_tissue():
     path, _ = report(one, empty)
     rows = {r["slide"]: r for r in table_of(one, empty)}
     expect(len(rows) == 14 and rows["empty-0"]["mean_db"] == "", "%s", rows["empty-0"])
-    says(rows["empty-0"]["reasons"], "no window counted")
+    says(rows["empty-0"]["reasons"], "no place was measured")
     says(plain(path)[0], "14 slides", "3 without a measured place", "empty-2")
     with Page(path) as page:
         page.wait_for("document.documentElement.dataset.ready")
@@ -569,13 +569,13 @@ def test_other_parameters_and_damaged_files_are_listed():
 def test_failed_slides_are_listed():
     failed = table("slide,reason", "gone,cannot be opened: <b>no</b>")
     path, _ = report("--failed", failed, results())
-    says(plain(path)[0], "1 without numbers", "gone", "cannot be opened: <b>no</b>")
+    says(plain(path)[0], "1 slide fails.", "gone", "cannot be opened: <b>no</b>")
     rows = table_of("--failed", failed, results())
     expect(len(rows) == 11 and [r["verdict"] == "fail" for r in rows] == [False] * 10 + [True], "%s", rows)
     expect({k: v for k, v in rows[-1].items() if v} == {"slide": "gone", "verdict": "fail", "reasons": "cannot be opened: <b>no</b>"}, "%s", rows[-1])
     whole = table("slide,reason", "/secret/x.svs,/secret/x.svs: no slide")
     page = text_of(report("--failed", whole, results())[0])
-    expect("/secret" not in page and "x.svs: no slide" in page, "a folder's name")
+    expect("/secret" not in page and "<td>no slide</td>" in page, "a folder's name")
     says(report("--failed", table("slide,why"), results(), status=1)[1].err, "the header is not slide,reason")
 
 
@@ -1024,12 +1024,12 @@ def test_a_corpus_ends_with_a_report():
     env = dict(os.environ, WSI2H5=WSI2H5, H5SPEC=H5SPEC)
     run(sys.executable, corpus, "run", "--scheduler", "local", "-o", out, "--h5spec", "--device cpu", *slides, bad, status=1, env=env)
     text, _ = plain(os.path.join(out, "report.html"))
-    says(text, "2 slides", "1 without numbers", "bad.svs")
+    says(text, "2 slides", "1 slide fails.", "bad.svs")
     expect(folder not in text_of(os.path.join(out, "report.html")), "a folder's name")
     os.unlink(os.path.join(out, "report.html"))
     os.unlink(os.path.join(out, "corpus.h5"))
     run(sys.executable, corpus, "status", "-o", out, "--html", status=1, env=env)
-    says(plain(os.path.join(out, "report.html"))[0], "2 slides", "1 without numbers")
+    says(plain(os.path.join(out, "report.html"))[0], "2 slides", "1 slide fails.")
     expect(not [n for n in os.listdir(out) if n.startswith("report.") and n != "report.html"], "%s", os.listdir(out))
 
 

@@ -195,7 +195,7 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
         fprintf(f, "<span data-show=\"blurred\" hidden>See %s.</span> ",
                 t->blurred == 1 ? "it" : "them");
     if (bad > 0)
-        fprintf(f, "<b>%" PRId64 " fail%s.</b> ", bad, bad == 1 ? "s" : "");
+        fprintf(f, "<b>%" PRId64 " slide%s fail%s.</b> ", bad, plural(bad), bad == 1 ? "s" : "");
     if (flagged > t->blurred + bad)
         fprintf(f, "%" PRId64 " %sneed%s a look. ", flagged - t->blurred - bad,
                 t->blurred + bad > 0 ? "more " : "", flagged - t->blurred - bad == 1 ? "s" : "");
