@@ -1087,7 +1087,7 @@ def test_sort_filter_and_keys():
         expect(page.run("document.getElementById('dialog').hidden"), "closed")
         page.run("document.getElementById('flagged').click()")
         page.key("p")
-        expect(len(page.text("#sheet .card")) >= 1, "cards")
+        expect(len(page.text("#sheet .card")) >= 1 and page.run("document.getElementById('more').hidden"), "cards, and no columns")
         page.is_clean()
 
 

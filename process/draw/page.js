@@ -7,7 +7,7 @@ const COMMANDS = {}; // of failed slides, by number
 D.failed.forEach(f => addFailure(f[0], f[1]));
 const N = D.names.length, W1 = D.metrics.length - 1, TISSUE = D.metrics.findIndex(m => m.name === 'tissue_fraction'), NARROW = window.matchMedia('(max-width: 40rem)');
 
-// An input without numbers is a row in no pool, without pictures.
+// An input without numbers is in no pool.
 function addFailure(name, reason) {
   const k = D.names.push(name) - 1;
   D.why[k] = [[reason, 0]];
@@ -75,7 +75,7 @@ let view = [];
 function urgency(k) {
   return 1e8 * D.verdict[k] + D.strength[k] + (reasons(k).length ? 1 : 0);
 }
-// The word, with a shape for those who do not see its colour.
+// With a shape for those who see no colour.
 function verdict(k) { return ['\u25cf ', '\u25cb ', '\u25b2 ', '\u2715 '][D.verdict[k]] + VERDICTS[D.verdict[k]]; }
 let COLUMNS = [
   {title: 'mark', cell: k => (marks.has(k) ? '\u2713' : ''), value: k => (marks.has(k) ? 1 : 0)},
@@ -232,7 +232,7 @@ function toggleColumns() {
 function togglePictures() {
   state.pictures = !state.pictures;
   show.toggle.textContent = state.pictures ? 'table' : 'pictures';
-  show.table.hidden = state.pictures;
+  show.table.hidden = show.more.hidden = state.pictures;
   show.sheet.hidden = !state.pictures;
   drawRows();
   drawSheet();
