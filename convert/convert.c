@@ -80,6 +80,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
     jpeg_past_join(&c->past, &it->past);
+    if (glass_join(&c->glass, &it->glass, e))
+        return -1;
     c->done++;
     if (c->progress)
         c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),
@@ -210,6 +212,15 @@ static int put_past(struct convert *c, struct err *e)
                     : 0;
 }
 
+/* Without a map that knows the gray of glass there is none. */
+static int put_glass(struct convert *c, struct err *e)
+{
+    double numbers[GLASS_NUMBERS];
+    glass_find(&c->glass, c->tissue.glass > 0 && !c->tissue.none ? c->tissue.dark : INFINITY,
+               numbers);
+    return store_put_glass(c->writer, numbers, e);
+}
+
 /* What is needed to see how the tiles were compressed. */
 static int open_decoders(struct convert *c, struct err *e)
 {
@@ -277,10 +288,12 @@ static void close_buffers(struct convert *c)
         free(c->items[k].rgb);
         free(c->items[k].chunk.bytes);
         tissue_sums_free(&c->items[k].sums);
+        glass_free(&c->items[k].glass);
     }
     for (int t = 0; c->decoders && t < c->o->threads; t++)
         jpeg_decoder_free(c->decoders[t]);
     tissue_free(&c->tissue);
+    glass_free(&c->glass);
     head_free(&c->head);
     free(c->decoders);
     free(c->flat.bytes);
@@ -439,7 +452,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
         check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
-        put_contradiction(c, e) || put_past(c, e) || confirm_files(c, e)) {
+        put_contradiction(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {
         store_abort(c->writer);
         return -1;
     }

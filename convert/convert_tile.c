@@ -149,13 +149,11 @@ static bool is_in_sample(const struct convert *c, const struct item *it)
            k * PAST_TILES / all != (k - 1) * PAST_TILES / all; /* tiles: at most 2^40 */
 }
 
-/* How the tile was compressed. */
+/* How a JPEG tile was compressed, and its blocks. */
 static int look_at_past(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     struct err why = {""};
     enum store_status status = it->status;
-    if (!c->decoders || it->status != STORE_WHOLE || !is_in_sample(c, it))
-        return 0;
     it->past = (struct jpeg_past){0};
     if (c->info.codec->id != CODEC_JPEG) {
         const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
@@ -163,8 +161,34 @@ static int look_at_past(const struct convert *c, struct item *it, int thread, st
         if (r || status != STORE_WHOLE)
             return r < 0 ? -1 : 0;
     }
-    const int r = jpeg_past_add(&it->past, c->decoders[thread], &it->chunk, &why);
+    const int r =
+        jpeg_past_add(&it->past, c->decoders[thread], &it->chunk, &it->glass.blocks, &why);
+    if (r)
+        it->glass.blocks.cols = 0;
     return r == JPEG_NO_MEMORY ? err_set(e, "%s", why.msg) : 0;
+}
+
+/* A tile of the sample: its past, and what its glass shows. */
+static int look_at(const struct convert *c, struct item *it, int thread, struct err *e)
+{
+    const struct part p = part_of(&c->info, it);
+    const int channels = (int)c->info.channels;
+    enum store_status status = it->status;
+    it->glass.blocks.cols = it->glass.blocks.rows = 0;
+    if (it->status != STORE_WHOLE || !is_in_sample(c, it))
+        return 0;
+    if (c->decoders)
+        return look_at_past(c, it, thread, e) || glass_add(&it->glass, p.cols, p.rows, e) ? -1 : 0;
+    if (codec_keeps(c->info.codec) && c->slide->reader->read(c->slide, thread, it->col, it->row,
+                                                             channels, it->pixels, &status, e))
+        return -1;
+    if (status != STORE_WHOLE)
+        return 0;
+    return glass_take_pixels(&it->glass, it->pixels, channels, c->info.chunk_cols, p.cols, p.rows,
+                             e) ||
+                   glass_add(&it->glass, p.cols, p.rows, e)
+               ? -1
+               : 0;
 }
 
 int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e)
@@ -174,12 +198,13 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     it->stored = NULL;
     it->bytes = 0;
     it->past.tiles = 0;
+    it->glass.n = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
     if (codec_keeps(i->codec) ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
         return -1;
-    if (it->other[0] == 0 && look_at_past(c, it, thread, e))
+    if (it->other[0] == 0 && look_at(c, it, thread, e))
         return -1;
     it->crc32 = codec_crc32(it->stored, it->bytes);
     return 0;

@@ -10,6 +10,7 @@
 #include "convert/privacy/head.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
+#include "convert/tile/glass.h"
 #include "convert/tile/jpeg_past.h"
 #include "convert/tissue/tissue.h"
 
@@ -33,6 +34,7 @@ struct item {
     char other[80];          /* why the tile cannot be a chunk of kept tiles; "": it can */
     struct tissue_sums sums; /* for TISSUE_TILES */
     struct jpeg_past past;   /* of this tile, if it is in the sample */
+    struct glass glass;      /* the same */
 };
 
 struct convert {
@@ -55,6 +57,7 @@ struct convert {
     struct codec_work **codecs;        /* [threads] */
     struct jpeg_decoder **decoders;    /* [threads], for `past`; NULL: the tiles are not JPEG */
     struct jpeg_past past;             /* of a sample of the tiles */
+    struct glass glass;                /* of the same */
     struct jpeg_chunk flat;            /* kept tiles: a chunk of the background's colour */
     char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
     struct item *items;                                       /* [depth] */

@@ -69,6 +69,8 @@ static void json_store(const struct convert_report *p)
         json_text("jpeg_subsampling", s->jpeg_subsampling);
         json_real("jpeg_twice", s->jpeg_twice);
     }
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        json_real(glass_list[k].name, s->glass[k]);
     if (s->tissue_rule[0])
         json_text("tissue_rule", s->tissue_rule);
     if (s->tissue_missing[0])

@@ -2,6 +2,7 @@
 import contextlib
 import io
 
+import h5py
 import numpy as np
 
 from lib import *
@@ -60,6 +61,19 @@ def test_kinds_are_found_in_right_words():
         (said,), _ = cohorts.print_kinds(cohorts.Work(o, [cohorts.load(bench.path)], []), {k: cohorts.KINDS[k] for k in ("glass only", "swapped", "dust")})
     expect(said["glass only"] == said["swapped"] == "right", "%s", said)
     says(text.getvalue(), "| glass only | right |", "of 3 |", "of 14 |")
+
+
+def test_the_glass_of_jpeg_tiles_shows_what_is_planted():
+    """Its numbers come from the coefficients: of luma, or of red, green and blue (tests/check_tissue.py has pixels)."""
+    cohorts = bench()
+    rng, glass = np.random.default_rng(1), np.full((640, 640, 3), 240.0)
+    glass[:300, :300] = (190, 120, 170)
+    for name, kind in (("glass_rows", "rows 8, 5"), ("glass_columns", "columns 5, 2"), ("glass_grain", "noise 6")):
+        path = os.path.join(tmp(), "glass.svs")
+        cohorts.write_svs(path, np.clip(cohorts.plant(kind, glass, None, rng, []), 0, 255).astype(np.uint8))
+        with h5py.File(store(path), "r") as f:
+            got = {k: f.attrs[k] for k in ("glass_rows", "glass_columns", "glass_grain")}
+            expect(f.attrs["glass_std"] > 0.5 and all((v > 0.9) == (k == name) for k, v in got.items()), "%s: %s", kind, got)
 
 
 def test_defects_are_what_they_are_called():

@@ -165,21 +165,12 @@ def compare(path, *options, **parameters):
 
 
 def brightness(data):
-    """glass_gray and so on, from the maps (common/result/spectrum_numbers.h)."""
+    """tissue_gray and so on, from the maps (common/result/spectrum_numbers.h)."""
     here = (data["window_gray"] != 255) & (data["window_flags"] & FILLED == 0)
-    gray, tissue, level = (data["window_" + k][here].astype(float) for k in ("gray", "tissue", "level_db"))
+    gray, tissue = (data["window_" + k][here].astype(float) for k in ("gray", "tissue"))
     median = lambda v: np.sort(v)[(len(v) - 1) // 2] if len(v) else np.nan
-    low = {"glass_gray": np.nan, "noise_db": np.nan, "tissue_gray": median(gray[tissue >= HALF]),
-           "gray_low": gray.min() if gray.size else np.nan, "gray_high": gray.max() if gray.size else np.nan}
-    if gray.size and (tissue <= 100).all():
-        order = np.sort(tissue)
-        if len(order) >= 3 and order[2] <= 8 and not (order[2] and np.isnan(low["tissue_gray"])):
-            some = tissue <= order[2]
-            share, paint = tissue[some] / 100, np.nan_to_num(low["tissue_gray"])
-            low["glass_gray"] = median(np.rint(8 * np.clip((gray[some] - share * paint) / (1 - share), 0, 255)) / 8)
-        if (tissue == 0).sum() >= 3:
-            low["noise_db"] = level[tissue == 0].min() / 100
-    return low
+    return {"tissue_gray": median(gray[tissue >= HALF]),
+            "gray_low": gray.min() if gray.size else np.nan, "gray_high": gray.max() if gray.size else np.nan}
 
 
 def lines_and_detail(data, more, n, width):
@@ -229,15 +220,13 @@ def check_gray(stored, mean):
 
 
 def check_quantiles(attrs, data):
-    """Sharpness is that of tissue, noise that of glass, whichever windows count."""
+    """Sharpness is that of tissue, whichever windows count."""
     def quantiles(name, where, shares):
         values = decibels(data[name])[where & (data["window_flags"] & COUNTED != 0)]
         return np.quantile(values, shares) if values.size else [np.nan] * len(shares)
     for name in ("focus", "fine", "sharp"):
         want = quantiles("window_%s_db" % name, data["window_tissue"] >= HALF, (0.05, 0.5, 0.95))
         near([attrs["%s_p%s" % (name, p)] for p in ("05", "50", "95")], want, 1e-6, "quantiles of " + name)
-    glass = (data["window_tissue"] == 0) & (data["window_flags"] & FILLED == 0)
-    near(attrs["glass_p03"], quantiles("window_level_db", glass, (0.03,))[0], 1e-6, "glass")
 
 
 def plain(*options, name="plain"):
@@ -276,13 +265,13 @@ def test_without_smoothing_and_of_gray():
 def test_without_a_tissue_map_all_windows_count_as_tissue():
     attrs, _, more = compare(store(made("--size", "900x700", name="none"), "--no-tissue"))
     expect("tissue_fraction" not in attrs and more["spectrum_glass"]["windows"] == 0, "%s", attrs)
-    expect(np.isnan(attrs["glass_p03"]) and np.isfinite(attrs["focus_p50"]), "%s", attrs)
+    expect("glass_std" not in attrs and np.isfinite(attrs["focus_p50"]), "%s", attrs)
 
 
 def test_tissue_only_has_no_spectrum_of_glass():
     attrs, data, more = compare(plain(), "--tissue-only")
     expect(more["spectrum_glass"]["windows"] == 0 < more["spectrum_tissue"]["windows"], "%s", more)
-    expect(np.isnan(attrs["glass_p03"]) and (data["window_tissue"] == 0).any(), "tissue of windows that do not count")
+    expect((data["window_tissue"] == 0).any(), "tissue of windows that do not count")
     expect((data["window_flags"] & NO_TISSUE != 0).sum() == data["window_flags"].size - attrs["windows"], "flags")
 
 
@@ -471,15 +460,6 @@ def test_flags_of_damage():
     expect(np.array_equal(flags & COUNTED != 0, flags & DAMAGED == 0), "%s", flags)
 
 
-def test_glass_that_was_never_scanned_has_no_noise():
-    """A third of the slide is missing: it is no glass of the scanner's."""
-    missing = ["--missing=%d,%d" % (k, j) for k in (4, 5) for j in range(5)]
-    attrs, data, _ = slide_of(spectrum(store(made("--size", "1400x1100", "--tissue", "rect:0,0,500,1100", *missing, name="part"))))
-    check_quantiles(attrs, data)
-    level = decibels(data["window_level_db"])
-    expect(attrs["glass_p03"] > level[data["window_flags"] & MISSING != 0].min() + 10, "%s", attrs["glass_p03"])
-
-
 def test_flags_of_left_out_tiles():
     half = store(made("--size", "1400x1100", "--tissue", "rect:0,0,500,1100", name="half"), "--tissue-only")
     flags = check_flags(half)
@@ -542,11 +522,11 @@ def test_damaged_features_are_found():
         s.attrs["jpeg_quality"] = np.int64(101)
 
     def glass(s):
-        s.attrs.modify("glass_p03", 1e6)
+        s.attrs["glass_std"] = 1e6
 
     for change, words in ((sums, "profile_sums"), (shape, "windows"), (missing, "window_flags"),
                           (fraction, "tissue_fraction"), (mpp, "mpp_x"),
-                          (quality, "jpeg_quality"), (glass, "glass_p03")):
+                          (quality, "jpeg_quality"), (glass, "glass_std")):
         path = changed(change)
         says(run(H5SPEC, "info", path, status=1).err, path, words)
 

@@ -148,6 +148,67 @@ def test_white_that_was_not_scanned_is_no_glass():
         expect(abs(attributes["glass"] - glass) <= 1 and abs(found_glass - glass) <= 1, "%s", attributes)
 
 
+GLASS = "glass_gray glass_range glass_std glass_rows glass_columns glass_grain".split()
+
+
+def glass_of(path):
+    with h5py.File(path, "r") as f:
+        return {k: f.attrs[k] for k in GLASS if k in f.attrs}
+
+
+def glass_by_definition(pixels, dark, tile):
+    """The numbers of convert/tile/glass.h."""
+    cells = []
+    for r, c in np.ndindex(-(-pixels.shape[0] // tile), -(-pixels.shape[1] // tile)):
+        gray = pixels[r * tile:(r + 1) * tile, c * tile:(c + 1) * tile] @ [0.299, 0.587, 0.114]
+        n, m = (k // 32 for k in gray.shape)
+        b = gray[:n * 32, :m * 32].reshape(n, 4, 8, m, 4, 8).transpose(0, 3, 1, 4, 2, 5)
+        mean = b.mean((4, 5), keepdims=True)
+        rows, columns = b.mean(5, keepdims=True) - mean, b.mean(4, keepdims=True) - mean
+        parts = [np.var(mean, axis=(2, 3)), (rows ** 2).mean((2, 3, 4)), (columns ** 2).mean((2, 3, 5)), ((b - mean - rows - columns) ** 2).mean((2, 3, 4, 5))]
+        parts = np.stack([x.reshape(n, m) for x in parts])
+        own = mean.mean((2, 3)).reshape(n, m)
+        near = np.pad(own, 1, mode="edge")
+        least = np.min([near[1 + y:1 + y + n, 1 + x:1 + x + m] for y in (-1, 0, 1) for x in (-1, 0, 1)], 0)
+        keep = (np.floor(least) >= dark) & ((own < 255) | (parts.sum(0) > 0))
+        cells += list(zip(own[keep], np.sqrt(parts.sum(0))[keep], parts.argmax(0)[keep]))
+    gray, std, kind = np.array(sorted(cells)).T
+    k = len(gray)
+    return dict(zip(GLASS, [gray[k // 2], gray[k - 1 - k // 20] - gray[k // 20], np.sort(std)[k // 2]] + [(kind == x).mean() for x in (1, 2, 3)]))
+
+
+def test_what_the_glass_shows():
+    """Of pixels exactly; of the coefficients of JPEG as far as rounding leaves it; and the same whatever the codec."""
+    rng, y, x = np.random.default_rng(1), *np.mgrid[:1000, :1500]
+    shows = {"glass_rows": 4.0 * (y % 5 < 2), "glass_columns": rng.uniform(-3, 3, 1500)[None, :] + 0 * y, "glass_grain": rng.normal(0, 3, y.shape),
+             "": 10 * np.cos(x / 40)}
+    for name, pattern in shows.items():
+        picture = np.rint(230 + pattern)[..., None].repeat(3, 2).astype(np.uint8)
+        picture[:500, 900:] = (190, 150, 200)
+        picture[900:, 1100:] = 255  # not scanned
+        path = os.path.join(tmp(), "glass.tif")
+        write_tiled(path, list(picture.transpose(2, 0, 1)))
+        made_store = store(path, "--codec", "none")
+        tile = h5py.File(made_store, "r").attrs["chunk_rows"]
+        got, want = glass_of(made_store), glass_by_definition(picture, mask_of(made_store)[1]["dark"], tile)
+        for k in GLASS:
+            expect(abs(got[k] - want[k]) < 1e-9, "%s: %s %s, not %s", name or "shading", k, got[k], want[k])
+        expect(all((got[k] > 0.9) == (k == name) for k in GLASS[3:]) and got["glass_std"] > 1, "%s: %s", name, got)
+    for options in ((), ("--photometric", "ycbcr"), ("--tile", "240"), ("--compression", "33003")):
+        slide = made("--size", "1900x1300", "--tissue", "rect:0,0,900,1300", *options)
+        stores = [store(slide, *o) for o in (("--codec", "none"), ("--codec", "deflate", "-j", "3"), ("--codec", "jpeg" if "33003" not in options else "j2k"))]
+        got = [glass_of(s) for s in stores]
+        expect(got[0] == got[1] == got[2] and len(got[0]) == 6, "%s: %s", options, got)
+        with h5py.File(stores[0], "r") as f:
+            want = glass_by_definition(f["pixels"][()], f["tissue/mask"].attrs["dark"], f.attrs["chunk_rows"])
+        for k in GLASS:
+            expect(abs(got[0][k] - want[k]) < 0.2, "%s: %s %s, not %s", options, k, got[0][k], want[k])
+    result = spectrum(store(slide, "--codec", "none"))
+    with h5py.File(result, "r") as f:
+        expect({k: v for k, v in next(iter(f["slides"].values())).attrs.items() if k in GLASS} == got[0], "the result's")
+    expect(glass_of(store(slide, "--no-tissue")) == {} == glass_of(store(made("--size", "600x600", "--tissue-fraction", "1"))), "without glass")
+
+
 def test_gaps_between_pale_nuclei_are_closed():
     """A cell between nuclei is as bright as glass; the map was moth-eaten, and --tissue-only lost windows."""
     rng = np.random.default_rng(1)

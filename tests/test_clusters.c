@@ -49,7 +49,7 @@ static void fill(struct report_slides *s, double (*draw)(void), int64_t others, 
         struct report_slide *x = &s->slide[k];
         for (int j = 0; j < NUMBERS; j++)
             x->metric[numbers[j]] = draw();
-        x->some_glass = draw();
+        x->metric[REPORT_GLASS] = draw();
         for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
             x->octaves[j] = draw() + (j ? x->octaves[j - 1] : 0);
         x->metric[REPORT_HUE] += k < others ? away : 0;

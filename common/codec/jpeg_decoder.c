@@ -386,20 +386,89 @@ static void count_block(const JCOEF *block, struct jpeg_counts *c)
     }
 }
 
-static void count_luma(struct jpeg_decompress_struct *j, struct jpeg_counts *c)
+/* Where gray comes from: one component, or three of the same size. */
+static int gray_components(const struct jpeg_decompress_struct *j)
+{
+    const jpeg_component_info *c = j->comp_info;
+    if (j->jpeg_color_space != JCS_RGB)
+        return c[0].h_samp_factor == j->max_h_samp_factor &&
+               c[0].v_samp_factor == j->max_v_samp_factor;
+    for (int k = 1; k < 3; k++)
+        if (c[k].width_in_blocks != c[0].width_in_blocks ||
+            c[k].height_in_blocks != c[0].height_in_blocks)
+            return 0;
+    return 3;
+}
+
+/* No block of pixels has a larger coefficient. */
+static double bounded(double x)
+{
+    const double most = 1 << 24;
+    return x < -most ? -most : x > most ? most : x;
+}
+
+static struct jpeg_block describe(const struct jpeg_decompress_struct *j, int components,
+                                  const JCOEF *const block[3])
+{
+    static const double rgb[3] = {299, 587, 114};
+    struct jpeg_block b = {0};
+    for (int z = 0; z < DCTSIZE2; z++) {
+        double x = 0;
+        for (int c = 0; c < components; c++)
+            x += (components == 3 ? rgb[c] : JPEG_BLOCK_UNIT) * block[c][z] *
+                 j->comp_info[c].quant_table->quantval[z];
+        x = bounded(x);
+        if (z == 0)
+            b.sum = 8 * (x + 8 * 128 * JPEG_BLOCK_UNIT);
+        else if (z < DCTSIZE)
+            b.columns += x * x;
+        else if (z % DCTSIZE == 0)
+            b.rows += x * x;
+        else
+            b.rest += x * x;
+    }
+    return b;
+}
+
+static void count_luma(struct jpeg_decompress_struct *j, struct jpeg_counts *c,
+                       struct jpeg_blocks *b, int components)
 {
     const jpeg_component_info *luma = j->comp_info;
-    jvirt_barray_ptr blocks = jpeg_read_coefficients(j)[0];
+    jvirt_barray_ptr *blocks = jpeg_read_coefficients(j);
     for (JDIMENSION y = 0; y < luma->height_in_blocks; y++) {
-        JBLOCKARRAY row = j->mem->access_virt_barray((j_common_ptr)j, blocks, y, 1, FALSE);
-        for (JDIMENSION x = 0; x < luma->width_in_blocks; x++)
-            count_block(row[0][x], c);
+        JBLOCKROW row[3];
+        for (int k = 0; k == 0 || k < components; k++)
+            row[k] = j->mem->access_virt_barray((j_common_ptr)j, blocks[k], y, 1, FALSE)[0];
+        for (JDIMENSION x = 0; x < luma->width_in_blocks; x++) {
+            const JCOEF *const at[3] = {row[0][x], components == 3 ? row[1][x] : NULL,
+                                        components == 3 ? row[2][x] : NULL};
+            count_block(at[0], c);
+            if (components)
+                b->of[(int64_t)y * b->cols + x] = describe(j, components, at);
+        }
     }
     jpeg_finish_decompress(j);
 }
 
+/* Room for the blocks of the file whose header was read. */
+static int make_blocks(const struct jpeg_decompress_struct *j, struct jpeg_blocks *b,
+                       int components)
+{
+    const jpeg_component_info *luma = j->comp_info;
+    b->cols = components ? luma->width_in_blocks : 0;
+    b->rows = components ? luma->height_in_blocks : 0;
+    if (b->cols * b->rows <= b->room)
+        return 0;
+    struct jpeg_block *of = realloc(b->of, (size_t)(b->cols * b->rows) * sizeof *of);
+    if (!of)
+        return -1;
+    b->of = of;
+    b->room = b->cols * b->rows;
+    return 0;
+}
+
 int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct err *e)
+               struct jpeg_blocks *b, struct err *e)
 {
     int r = restart(d, NULL, 0, e);
     if (r == 0)
@@ -412,7 +481,11 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
         return failed(d, "", e);
     jpeg_mem_src(&d->jpeg, d->padded, (unsigned long)(n + PADDING));
     jpeg_read_header(&d->jpeg, TRUE);
-    count_luma(&d->jpeg, c);
+    if (make_blocks(&d->jpeg, b, gray_components(&d->jpeg))) {
+        err_set(e, "out of memory");
+        return JPEG_NO_MEMORY;
+    }
+    count_luma(&d->jpeg, c, b, gray_components(&d->jpeg));
     return 0;
 }
 
@@ -451,9 +524,9 @@ int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, s
 }
 
 int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct err *e)
+               struct jpeg_blocks *b, struct err *e)
 {
-    (void)d, (void)bytes, (void)n, (void)c;
+    (void)d, (void)bytes, (void)n, (void)c, (void)b;
     return err_set(e, "this build lacks libjpeg");
 }
 

@@ -72,10 +72,22 @@ struct jpeg_counts {
     uint32_t n[JPEG_LOW][JPEG_LEVELS + 1]; /* [z - 1][k]: blocks whose coefficient z, in zigzag
                                               order, is k or -k. Larger ones are left out */
 };
-/* Adds those of a whole file (JPEG_MARKED) that jpeg_decode finds whole. 0, JPEG_DAMAGED or
- * JPEG_NO_MEMORY; then some may have been added. */
+/* Of a block of 8 x 8 px, in units of a thousandth of a gray level: the sum of its gray, and the
+ * squares of the coefficients of an orthonormal DCT that are constant along the rows (v, 0), along
+ * the columns (0, u), and of the rest. */
+struct jpeg_block {
+    double sum, rows, columns, rest;
+};
+enum { JPEG_BLOCK_UNIT = 1000 };
+/* Starts as {0}; free() `of`. */
+struct jpeg_blocks {
+    int64_t cols, rows, room; /* 0: the colours of the file are none that have a gray */
+    struct jpeg_block *of;    /* [rows][cols]; room for `room` */
+};
+/* Adds those of a whole file (JPEG_MARKED) that jpeg_decode finds whole, and describes its blocks.
+ * 0, JPEG_DAMAGED or JPEG_NO_MEMORY; then some may have been added. */
 int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct err *e);
+               struct jpeg_blocks *b, struct err *e);
 /* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */
 int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e);
 

@@ -99,8 +99,7 @@ int features_quantiles(const struct features_values *v, const double *shares, in
     if (!counts)
         return -1;
     for (int64_t k = 0; k < v->n; k++)
-        if (v->values[k] != v->none && v->tissue[k] >= v->low && v->tissue[k] <= v->high &&
-            !(v->flags[k] & v->without)) {
+        if (v->values[k] != v->none && features_is_tissue(v->tissue[k])) {
             counts[v->values[k] - INT16_MIN]++;
             known++;
         }

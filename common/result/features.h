@@ -62,12 +62,8 @@ double features_slope(const double profile[FEATURES_OCTAVES]);
 struct features_values {
     const int16_t *values; /* [n] */
     int64_t n;
-    int16_t none; /* a value that is left out */
-    /* [n]: windows are left out unless low <= tissue <= high (features_percent()). */
-    const uint8_t *tissue;
-    int low, high;
-    const uint8_t *flags; /* [n]: windows with one of the bits of `without` are left out */
-    uint8_t without;
+    int16_t none;          /* a value that is left out */
+    const uint8_t *tissue; /* [n]: windows are left out unless features_is_tissue() */
 };
 /* The shares 0.05, 0.5 and 0.95. */
 extern const double features_shares[FEATURES_QUANTILES];

@@ -323,37 +323,19 @@ bool result_has_quantiles(int map)
     return kinds[map].quantiles;
 }
 
-/* Over windows of which low to high percent are tissue, and that have no flag of `without`. */
-static int find_quantiles(const struct result_slide *s, int map, int low, int high, uint8_t without,
-                          const double *shares, int n_shares, double *quantiles, struct err *e)
+int result_find_quantiles(const struct result_slide *s, int map,
+                          double quantiles[FEATURES_QUANTILES], struct err *e)
 {
     const struct result_map *m = &s->maps[map];
     const struct features_values v = {.values = m->values,
                                       .n = s->nx * s->ny,
                                       .none = (int16_t)m->kind->fill,
-                                      .tissue = s->maps[RESULT_TISSUE].values,
-                                      .low = low,
-                                      .high = high,
-                                      .flags = s->maps[RESULT_FLAGS].values,
-                                      .without = without};
-    if (features_quantiles(&v, shares, n_shares, quantiles))
+                                      .tissue = s->maps[RESULT_TISSUE].values};
+    if (features_quantiles(&v, features_shares, FEATURES_QUANTILES, quantiles))
         return err_set(e, "out of memory");
-    for (int q = 0; q < n_shares; q++)
+    for (int q = 0; q < FEATURES_QUANTILES; q++)
         quantiles[q] /= 1 / m->kind->scale;
     return 0;
-}
-
-int result_find_quantiles(const struct result_slide *s, int map,
-                          double quantiles[FEATURES_QUANTILES], struct err *e)
-{
-    return find_quantiles(s, map, FEATURES_HALF, FEATURES_NO_TISSUE, 0, features_shares,
-                          FEATURES_QUANTILES, quantiles, e);
-}
-
-int result_find_glass(const struct result_slide *s, double *glass, struct err *e)
-{
-    static const double share = 0.03;
-    return find_quantiles(s, RESULT_LEVEL, 0, 0, RESULT_FLAGS_FILLED, &share, 1, glass, e);
 }
 
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
@@ -363,12 +345,8 @@ int result_find_spectrum_numbers(const struct result_params *p, const struct res
                                          s->spectra[FEATURES_TISSUE].windows},
                                glass = {s->spectra[FEATURES_GLASS].sums,
                                         s->spectra[FEATURES_GLASS].windows};
-    if (spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
-                              s->maps[RESULT_FLAGS].values, RESULT_FLAGS_FILLED, s->nx * s->ny, n,
-                              e))
-        return -1;
-    spectrum_numbers_noise(s->maps[RESULT_LEVEL].values, INT16_MIN, s->maps[RESULT_TISSUE].values,
-                           s->maps[RESULT_FLAGS].values, RESULT_FLAGS_FILLED, s->nx * s->ny, n);
+    spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
+                          s->maps[RESULT_FLAGS].values, RESULT_FLAGS_FILLED, s->nx * s->ny, n);
     return spectrum_numbers_lines(&tissue, &glass, p->window,
                                   (p->high_db - p->low_db) / (double)p->bins, n, e);
 }

@@ -21,6 +21,7 @@
 #define WSI_RESULT_H
 
 #include "common/base/err.h"
+#include "common/base/glass.h"
 #include "common/result/features.h"
 #include "common/result/map_rows.h"
 #include "common/result/spectrum_numbers.h"
@@ -177,9 +178,10 @@ struct result_origin {
     int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out;
     char vendor[64];
     /* How the slide's tiles were compressed, as in the store; absent from the file if unknown. */
-    int64_t jpeg_quality;     /* 1 to 100; 0 if unknown */
-    double jpeg_twice;        /* 0 to 1; NaN if unknown */
-    char jpeg_subsampling[8]; /* "" if unknown */
+    int64_t jpeg_quality;        /* 1 to 100; 0 if unknown */
+    double jpeg_twice;           /* 0 to 1; NaN if unknown */
+    char jpeg_subsampling[8];    /* "" if unknown */
+    double glass[GLASS_NUMBERS]; /* base/glass.h; NaN if unknown */
 };
 
 /* The sum of the spectra of some windows (features.h). */
@@ -233,7 +235,6 @@ struct result_slide {
     struct result_picture thumbnail;
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
-    double glass_p03; /* of a slide that was loaded: result_find_glass(); or NaN */
     struct spectrum_numbers of_spectra; /* the same: result_find_spectrum_numbers() */
 };
 
@@ -269,9 +270,6 @@ int result_find_quantiles(const struct result_slide *s, int map,
                           double quantiles[FEATURES_QUANTILES], struct err *e);
 /* Does a result have quantiles of this map? */
 bool result_has_quantiles(int map);
-/* The 3rd percentile of level_db over the windows that count, have no tissue and touch no filled
- * tile: the noise of scanner and encoder. */
-int result_find_glass(const struct result_slide *s, double *glass, struct err *e);
 /* They follow from the maps of gray, tissue and flags and from both spectra. */
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
                                  struct spectrum_numbers *n, struct err *e);

@@ -17,7 +17,7 @@ const char *result_spectrum_name(int sample)
 
 void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_REALS])
 {
-    const struct result_real list[RESULT_REALS] = {
+    const struct result_real list[] = {
         {"mpp_x", &o->mpp_x, 1e-9, 1e9},
         {"mpp_y", &o->mpp_y, 1e-9, 1e9},
         {"downsample", &o->downsample, 1e-9, 1e9},
@@ -26,6 +26,9 @@ void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_
         {"jpeg_twice", &o->jpeg_twice, 0, 1},
     };
     memcpy(reals, list, sizeof list);
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        reals[RESULT_REALS - GLASS_NUMBERS + k] =
+            (struct result_real){glass_list[k].name, &o->glass[k], 0, glass_list[k].high};
 }
 
 void result_list_counts(struct result_origin *o, struct result_count counts[RESULT_COUNTS])
@@ -60,12 +63,6 @@ int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
         if (h5_put_int(o, counts[k].name, *counts[k].value, e))
             return -1;
     return h5_put_text(o, "vendor", copy.vendor, e) || put_jpeg(o, from, e) ? -1 : 0;
-}
-
-static int put_glass(hid_t o, const struct result_slide *s, struct err *e)
-{
-    double glass;
-    return result_find_glass(s, &glass, e) || h5_put_real(o, "glass_p03", glass, e);
 }
 
 static int put_spectrum_numbers(hid_t o, const struct result_params *p,
@@ -144,7 +141,7 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e) || put_glass(o, s, e) || put_spectrum_numbers(o, p, s, e))
+    if (put_profile(o, p, s, e) || put_spectrum_numbers(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -164,7 +161,6 @@ void result_no_features(struct result_slide *s)
         *reals[k].value = NAN;
     for (int k = 0; k < RESULT_COUNTS; k++)
         *counts[k].value = -1;
-    s->glass_p03 = NAN;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         *spectrum_number_of(&s->of_spectra, k) = NAN;
     for (int m = 0; m < RESULT_MAPS; m++)
@@ -277,12 +273,9 @@ int result_check_moments(const struct result_params *p, const struct result_coun
 int result_check_numbers(const struct result_params *p, const struct result_slide *s, struct err *e)
 {
     const uint64_t most = result_samples(p, &s->counts) * (uint64_t)(p->bins - 1);
-    const double glass = s->glass_p03;
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && check_quantile_range(p, m, s, e))
             return -1;
-    if (!isnan(glass) && !(glass >= p->low_db - 0.01 && glass <= p->high_db + 0.01))
-        return err_set(e, "its glass_p03 is out of range");
     struct spectrum_numbers n = s->of_spectra;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++) {
         const struct spectrum_number *x = &spectrum_number_list[k];
@@ -349,8 +342,7 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && get_quantiles(o, m, s, e))
             return -1;
-    if (h5_get_real(o, "glass_p03", &s->glass_p03, e) ||
-        get_spectrum_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
+    if (get_spectrum_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
         result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
@@ -398,16 +390,6 @@ static int check_quantiles(const struct result_slide *s, int map, struct err *e)
                            result_quantile_name(name, sizeof name, map, q),
                            result_map_kind(map)->name);
     return 0;
-}
-
-static int check_glass(const struct result_slide *s, struct err *e)
-{
-    double glass;
-    if (result_find_glass(s, &glass, e))
-        return -1;
-    return same_real(glass, s->glass_p03)
-               ? 0
-               : err_set(e, "glass_p03 does not match window_level_db and window_tissue");
 }
 
 static int check_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
@@ -468,10 +450,8 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && check_quantiles(s, m, e))
             return -1;
-    return check_glass(s, e) || check_spectrum_numbers(p, s, e) || check_profile(o, p, s, e) ||
-                   check_flags(s, e)
-               ? -1
-               : 0;
+    return check_spectrum_numbers(p, s, e) || check_profile(o, p, s, e) || check_flags(s, e) ? -1
+                                                                                             : 0;
 }
 
 /* --- adding up --- */

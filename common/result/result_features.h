@@ -23,7 +23,7 @@ struct result_count {
     const char *name;
     int64_t *value; /* at most RESULT_MOST_TILES */
 };
-enum { RESULT_REALS = 6, RESULT_COUNTS = 4 };
+enum { RESULT_REALS = 6 + GLASS_NUMBERS, RESULT_COUNTS = 4 };
 void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_REALS]);
 void result_list_counts(struct result_origin *o, struct result_count counts[RESULT_COUNTS]);
 

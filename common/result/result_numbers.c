@@ -125,17 +125,6 @@ void result_stain_place(const struct result_params *p, const struct result_slide
     free(v);
 }
 
-/* Windows of which glass_p03 can be. */
-static int64_t count_glass(const struct result_slide *s)
-{
-    const uint8_t *flags = s->maps[RESULT_FLAGS].values;
-    int64_t n = 0;
-    for (int64_t k = 0; knows_tissue(s) && k < s->nx * s->ny; k++)
-        n += ((const uint8_t *)s->maps[RESULT_TISSUE].values)[k] == 0 &&
-             !(flags[k] & RESULT_FLAGS_FILLED);
-    return n;
-}
-
 /* --- the mean spectrum --- */
 
 /* Adds row v of the spectrum to the octaves that it crosses; the last one ends at 1/2. */
@@ -180,7 +169,6 @@ void result_find_numbers(const struct result_params *p, const struct result_slid
                          struct result_numbers *n)
 {
     *n = (struct result_numbers){.stain_density = NAN, .stain_hue = NAN};
-    n->glass = count_glass(s);
     find_octaves(p, s, n->octaves);
     if (s->counts.windows == 0)
         return;

@@ -13,7 +13,6 @@
  *         2000.)
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
- * glass   The windows without tissue that touch no filled tile.
  * sharp   The windows that count and are tissue, by their focus_db.
  *
  * Any thread.
@@ -40,7 +39,6 @@ enum { RESULT_SPECTRUM_OCTAVES = 4 };
 struct result_numbers {
     double stain_density, stain_hue;         /* NaN without a thumbnail or tissue */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
-    int64_t glass;                           /* 0 without a map of tissue */
     uint32_t sharp[RESULT_SHARP_BINS];
 };
 

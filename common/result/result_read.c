@@ -559,7 +559,7 @@ static int check_numbers(struct result *r, int64_t k, const struct result_slide 
     if (has <= 0)
         return has;
     result_find_numbers(&r->params, s, &want);
-    bool same = have.glass == want.glass && same_number(want.stain_density, have.stain_density) &&
+    bool same = same_number(want.stain_density, have.stain_density) &&
                 same_number(want.stain_hue, have.stain_hue) &&
                 !memcmp(have.sharp, want.sharp, sizeof want.sharp);
     for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)

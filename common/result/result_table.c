@@ -140,7 +140,6 @@ static void list_features(struct result_table *t)
         for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             add(t, result_quantile_name(name, sizeof name, m, q), REALS, &s->quantiles[m][q], 1,
                 -INFINITY, INFINITY);
-    add(t, "glass_p03", REALS, &s->glass_p03, 1, -INFINITY, INFINITY);
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         add(t, spectrum_number_list[k].name, REALS, spectrum_number_of(&s->of_spectra, k), 1,
             spectrum_number_list[k].low, spectrum_number_list[k].high);
@@ -161,7 +160,6 @@ static void list_numbers(struct result_table *t)
     add(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
     add(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
     add(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
-    add(t, "windows_without_tissue", INTS, &n->glass, 1, 0, most_windows);
     add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);
     t->stamp_columns = t->n_columns;
     add(t, "result_bytes", INTS, &s->bytes, 1, 0, most_int);
@@ -462,8 +460,6 @@ static int check_row(const struct result_table *t, struct err *e)
             return err_set(e, "the windows of its spectra are out of range");
     if (result_check_tiles(s, e))
         return -1;
-    if (r->numbers.glass > s->nx * s->ny)
-        return err_set(e, "its windows_without_tissue is out of range");
     return result_check_numbers(p, s, e);
 }
 

@@ -15,9 +15,7 @@ enum {
     FAR = 5,           /* .. to here */
     BLOCK = 8,         /* px, of JPEG */
     COARSEST = 32,     /* the longest period of lines, px */
-    AXIS = 2,          /* frequencies beside the axes that count as such */
-    MOST_TISSUE = 8,   /* percent of a window that shows glass */
-    LEAST_GLASS = 3    /* such windows */
+    AXIS = 2           /* frequencies beside the axes that count as such */
 };
 
 #define FIELD(name, low, high)                                                                     \
@@ -25,12 +23,16 @@ enum {
 #name, offsetof(struct spectrum_numbers, name), low, high                                  \
     }
 const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS] = {
-    FIELD(glass_gray, 0, 255),       FIELD(tissue_gray, 0, 255),
-    FIELD(gray_low, 0, 255),         FIELD(gray_high, 0, 255),
-    FIELD(lines_db, -1e3, 1e3),      FIELD(lines_period_px, 2, COARSEST),
-    FIELD(lines_deg, 0, 90),         FIELD(blocks_db, -1e3, 1e3),
-    FIELD(direction_db, 0, 1e3),     FIELD(direction_deg, 0, 180),
-    FIELD(noise_db, -1e3, 1e3),      FIELD(detail_4px_db, -1e3, 1e3),
+    FIELD(tissue_gray, 0, 255),
+    FIELD(gray_low, 0, 255),
+    FIELD(gray_high, 0, 255),
+    FIELD(lines_db, -1e3, 1e3),
+    FIELD(lines_period_px, 2, COARSEST),
+    FIELD(lines_deg, 0, 90),
+    FIELD(blocks_db, -1e3, 1e3),
+    FIELD(direction_db, 0, 1e3),
+    FIELD(direction_deg, 0, 180),
+    FIELD(detail_4px_db, -1e3, 1e3),
     FIELD(detail_7px_db, -1e3, 1e3),
 };
 
@@ -192,111 +194,36 @@ int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spec
     return 0;
 }
 
-/* --- noise --- */
-
-void spectrum_numbers_noise(const int16_t *level, int16_t none, const uint8_t *tissue,
-                            const uint8_t *flags, uint8_t filled, int64_t windows,
-                            struct spectrum_numbers *out)
-{
-    int64_t n = 0;
-    int least = INT16_MAX;
-    for (int64_t k = 0; tissue && k < windows; k++) {
-        if (level[k] == none || tissue[k] > 0 || flags[k] & filled)
-            continue;
-        least = level[k] < least ? level[k] : least;
-        n++;
-    }
-    out->noise_db = n >= LEAST_GLASS ? least / 100.0 : NAN;
-}
-
 /* --- brightness --- */
 
-enum { TISSUES = 101, GRAYS = 256 };
+enum { GRAYS = 256 };
 
-/* Windows by their percent of tissue and their gray. */
-struct counts {
-    int64_t of[TISSUES][GRAYS];
-};
-
-/* Median gray of the windows of which low to high percent are tissue. */
-static double median_gray(const struct counts *c, int low, int high)
+/* The middle gray of those that were counted. */
+static double median_gray(const int64_t counts[GRAYS])
 {
-    int64_t n = 0, sum[GRAYS] = {0};
-    for (int t = low; t <= high; t++)
-        for (int g = 0; g < GRAYS; g++) {
-            sum[g] += c->of[t][g];
-            n += c->of[t][g];
-        }
-    int64_t below = 0;
+    int64_t n = 0, below = 0;
+    for (int g = 0; g < GRAYS; g++)
+        n += counts[g];
     for (int g = 0; g < GRAYS && n > 0; g++)
-        if (2 * (below += sum[g]) > n - 1)
+        if (2 * (below += counts[g]) > n - 1)
             return g;
     return NAN;
 }
 
-/* The gray of a window without its tissue. */
-static double without_tissue(int gray, int percent, double tissue_gray)
+void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
+                           uint8_t filled, int64_t windows, struct spectrum_numbers *out)
 {
-    const double share = percent / 100.0;
-    const double rest = percent ? (gray - share * tissue_gray) / (1 - share) : gray;
-    return fmin(fmax(rest, 0), 255);
-}
-
-/* Percent of tissue of the third window in this order; more than MOST_TISSUE: there are too few. */
-static int least_tissue(const struct counts *c)
-{
-    int64_t n = 0;
-    for (int t = 0; t <= MOST_TISSUE; t++)
-        for (int g = 0; g < GRAYS; g++)
-            if ((n += c->of[t][g]) >= LEAST_GLASS)
-                return t;
-    return MOST_TISSUE + 1;
-}
-
-/* The weighted median of what is left, in steps of 1/8 of a level. */
-static double find_glass(const struct counts *c, double tissue_gray)
-{
-    enum { STEPS = 8 };
-    const int most = least_tissue(c);
-    int64_t n = 0, below = 0, sum[GRAYS * STEPS] = {0};
-    if (most > MOST_TISSUE || (most > 0 && isnan(tissue_gray)))
-        return NAN;
-    for (int t = 0; t <= most; t++)
-        for (int g = 0; g < GRAYS; g++)
-            if (c->of[t][g] > 0) {
-                sum[lround(STEPS * without_tissue(g, t, tissue_gray))] += c->of[t][g];
-                n += c->of[t][g];
-            }
-    for (int k = 0; k < GRAYS * STEPS; k++)
-        if (2 * (below += sum[k]) > n - 1)
-            return (double)k / STEPS;
-    return NAN;
-}
-
-int spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                          uint8_t filled, int64_t windows, struct spectrum_numbers *out,
-                          struct err *e)
-{
-    struct counts *c = calloc(1, sizeof *c);
+    int64_t counts[GRAYS] = {0};
     int low = GRAYS, high = -1;
-    bool known = true;
-    if (!c)
-        return err_set(e, "out of memory");
-    out->glass_gray = out->tissue_gray = out->gray_low = out->gray_high = NAN;
     for (int64_t k = 0; k < windows; k++) {
         if (gray[k] == FEATURES_NO_GRAY || flags[k] & filled)
             continue;
         low = gray[k] < low ? gray[k] : low;
         high = gray[k] > high ? gray[k] : high;
-        known = known && tissue && tissue[k] < TISSUES;
-        c->of[known ? tissue[k] : TISSUES - 1][gray[k]]++;
+        if (!tissue || features_is_tissue(tissue[k]))
+            counts[gray[k]]++;
     }
-    if (high >= 0) {
-        out->gray_low = low;
-        out->gray_high = high;
-        out->tissue_gray = median_gray(c, FEATURES_HALF, TISSUES - 1);
-        out->glass_gray = known ? find_glass(c, out->tissue_gray) : NAN;
-    }
-    free(c);
-    return 0;
+    out->gray_low = high < 0 ? (double)NAN : low;
+    out->gray_high = high < 0 ? (double)NAN : high;
+    out->tissue_gray = median_gray(counts);
 }

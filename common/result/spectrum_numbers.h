@@ -5,14 +5,8 @@
  * L(v, u) is the mean level of a spectrum in dB. f = sqrt(v^2 + u^2) / N cycles per px.
  *
  * gray     Of the windows that count and touch no filled tile, by window_gray and window_tissue.
- *          glass_gray: median over the windows with the least tissue, at least three of them, of
- *          what is left of their gray without their tissue, (g - t tissue_gray) / (1 - t), t the
- *          share of tissue, at most 8 %. Exact for windows without tissue, else off by 1 level if
- *          the tissue in them is 10 levels off.
  *          tissue_gray: median over the windows of which at least half is tissue.
  *          gray_low, gray_high: the darkest and the brightest window.
- * noise    noise_db: the least level_db of the windows without tissue, if there are three: noise of
- *          the sensor, as far as the encoder leaves it.
  * lines    A pattern along the rows raises L(v, 0), one along the columns L(0, u), at the one
  *          frequency 1 / period. The excess of a frequency k, from N / 32 on, is its level less the
  *          median level of those at a distance of 2 to 5 on the same axis. lines_db is the greatest
@@ -45,14 +39,14 @@
 
 /* Numbers that are not known are NaN. */
 struct spectrum_numbers {
-    double glass_gray, tissue_gray, gray_low, gray_high;
+    double tissue_gray, gray_low, gray_high;
     double lines_db, lines_period_px, lines_deg, blocks_db;
     double direction_db, direction_deg;
-    double noise_db, detail_4px_db, detail_7px_db;
+    double detail_4px_db, detail_7px_db;
 };
 
 /* Their names and ranges, in the order of the attributes of a result. */
-enum { SPECTRUM_NUMBERS = 13 };
+enum { SPECTRUM_NUMBERS = 11 };
 struct spectrum_number {
     const char *name;
     size_t offset; /* in struct spectrum_numbers */
@@ -72,14 +66,9 @@ struct spectrum_sums {
 /* Lines, motion and detail. width: of a bin, dB. -1: out of memory, as below. */
 int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
                            int64_t n, double width, struct spectrum_numbers *out, struct err *e);
-/* Noise, from level_db in hundredths of a dB; the rest as below. */
-void spectrum_numbers_noise(const int16_t *level, int16_t none, const uint8_t *tissue,
-                            const uint8_t *flags, uint8_t filled, int64_t windows,
-                            struct spectrum_numbers *out);
 /* Brightness. [windows] each; tissue: NULL or FEATURES_NO_TISSUE: not known. Windows whose flags
  * have any bit of `filled` are left out. */
-int spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                          uint8_t filled, int64_t windows, struct spectrum_numbers *out,
-                          struct err *e);
+void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
+                           uint8_t filled, int64_t windows, struct spectrum_numbers *out);
 
 #endif

@@ -24,6 +24,7 @@
 #define WSI_STORE_H
 
 #include "common/base/err.h"
+#include "common/base/glass.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_chunk.h"
 
@@ -75,7 +76,8 @@ struct store_info {
     int64_t jpeg_quality;     /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
     char jpeg_subsampling[8]; /* "4:2:0" ...; "": unknown (attribute absent) */
     double jpeg_twice;        /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
-    char codec_reason[160];   /* why not the codec that the user chose; "": it is that one */
+    double glass[GLASS_NUMBERS]; /* base/glass.h; NaN: unknown (attribute absent) */
+    char codec_reason[160];      /* why not the codec that the user chose; "": it is that one */
 };
 
 /* A file that the store was made from. Any difference makes the store out of date. */
@@ -149,6 +151,8 @@ int store_put_colour_conflict(struct store_writer *w, const char *what, struct e
 /* Records how the slide's tiles were compressed: the numbers of store_info. */
 int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,
                    struct err *e);
+/* Records what the glass shows; NaN: it is not known. */
+int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* Records that the map is doubtful, and why. */

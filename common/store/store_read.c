@@ -61,6 +61,18 @@ static int get_jpeg(hid_t f, struct store_info *i, struct err *e)
                : 0;
 }
 
+static int get_glass(hid_t f, struct store_info *i, struct err *e)
+{
+    for (int k = 0; k < GLASS_NUMBERS; k++) {
+        const struct glass_number *x = &glass_list[k];
+        if (get_optional_real(f, x->name, &i->glass[k], e))
+            return -1;
+        if (i->glass[k] < 0 || i->glass[k] > x->high)
+            return err_set(e, "attribute %s is %g", x->name, i->glass[k]);
+    }
+    return 0;
+}
+
 static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
@@ -113,7 +125,7 @@ static int get_head(hid_t f, struct store_info *i, struct err *e)
             return -1;
     i->identifiers = identifiers;
     i->tissue_only = tissue_only;
-    return get_jpeg(f, i, e) || store_check_info(i, e) ? -1 : 0;
+    return get_jpeg(f, i, e) || get_glass(f, i, e) || store_check_info(i, e) ? -1 : 0;
 }
 
 static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};

@@ -243,6 +243,15 @@ int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampl
                           : 0);
 }
 
+int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], struct err *e)
+{
+    int bad = 0;
+    memcpy(w->info.glass, glass, sizeof w->info.glass);
+    for (int k = 0; k < GLASS_NUMBERS && !bad; k++)
+        bad = put_optional_real(w->file.id, glass_list[k].name, glass[k], e);
+    return checked(w, bad);
+}
+
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);

@@ -76,12 +76,12 @@ static void note(struct jpeg_past *p, int64_t tiles, int quality, const char *su
 }
 
 int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                  struct err *e)
+                  struct jpeg_blocks *blocks, struct err *e)
 {
     struct jpeg_header h;
     if (jpeg_header_read(&h, tile->bytes, tile->n, e))
         return JPEG_DAMAGED;
-    const int r = jpeg_count(d, tile->bytes, tile->n, &p->counts, e);
+    const int r = jpeg_count(d, tile->bytes, tile->n, &p->counts, blocks, e);
     if (r)
         return r;
     note(p, 1, nearest_quality(h.quant[h.component[0].quant]), subsampling_of(&h));

@@ -37,9 +37,10 @@ struct jpeg_past {
     struct jpeg_counts counts;
 };
 
-/* Adds a whole tile. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out. */
+/* Adds a whole tile, and describes its blocks. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out.
+ */
 int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                  struct err *e);
+                  struct jpeg_blocks *blocks, struct err *e);
 /* Adds what another thread has found; the order does not matter. */
 void jpeg_past_join(struct jpeg_past *p, const struct jpeg_past *other);
 /* 0 to 1; NaN if the tiles show too little. */

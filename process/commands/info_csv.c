@@ -93,6 +93,8 @@ static void put_origin(const struct result_origin *o)
     next_count(o->jpeg_quality > 0 ? o->jpeg_quality : -1);
     next_text(o->jpeg_subsampling);
     next_real(o->jpeg_twice);
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        next_real(o->glass[k]);
 }
 
 /* The levels of the octaves from the coarsest to the finest: octave_7 is 1/128 <= f < 1/64. */
@@ -106,7 +108,6 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             next_real(s->quantiles[m][q]);
-    next_real(s->glass_p03);
     struct spectrum_numbers n = s->of_spectra;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         next_real(*spectrum_number_of(&n, k));
@@ -129,7 +130,6 @@ static void put_feature_columns(void)
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             printf(",%s", result_quantile_name(name, sizeof name, m, q));
-    fputs(",glass_p03", stdout);
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         printf(",%s", spectrum_number_list[k].name);
 }
@@ -166,6 +166,8 @@ static void put_result_columns(void)
     fputs("slide,input,windows,mean_db,std_db", stdout);
     put_feature_columns();
     fputs(origin_columns, stdout);
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        printf(",%s", glass_list[k].name);
     fputs(",underflow,overflow", stdout);
     for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
         printf(",%s", result_touching_name(k));

@@ -77,9 +77,12 @@ int info_store_facts(const struct info_store *s, struct info_fact out[INFO_FACTS
         TRUTH("thumbnail", s->extras.thumbnail),
         TRUTH("icc_profile", s->extras.icc_profile),
     };
-    static_assert(sizeof facts / sizeof *facts <= INFO_FACTS, "raise INFO_FACTS");
+    int n = sizeof facts / sizeof *facts;
+    static_assert(sizeof facts / sizeof *facts + GLASS_NUMBERS <= INFO_FACTS, "raise INFO_FACTS");
     memcpy(out, facts, sizeof facts);
-    return sizeof facts / sizeof *facts;
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        out[n++] = (struct info_fact)REAL(glass_list[k].name, i->glass[k]);
+    return n;
 }
 
 static void put_fact(const struct info_fact *x)
@@ -192,6 +195,8 @@ static void put_origin(const struct result_origin *o)
         json_text("jpeg_subsampling", o->jpeg_subsampling);
         json_real("jpeg_twice", o->jpeg_twice);
     }
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        json_real(glass_list[k].name, o->glass[k]);
 }
 
 static void put_features(const struct result_params *p, const struct result_slide *s)
@@ -209,7 +214,6 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             json_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
-    json_real("glass_p03", s->glass_p03);
     struct spectrum_numbers n = s->of_spectra;
     for (int k = 0; k < SPECTRUM_NUMBERS; k++)
         json_real(spectrum_number_list[k].name, *spectrum_number_of(&n, k));

@@ -44,6 +44,7 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     memcpy(o->vendor, i->vendor, sizeof o->vendor);
     o->jpeg_quality = i->jpeg_quality;
     o->jpeg_twice = i->jpeg_twice;
+    memcpy(o->glass, i->glass, sizeof o->glass);
     memcpy(o->jpeg_subsampling, i->jpeg_subsampling, sizeof o->jpeg_subsampling);
 }
 

@@ -25,9 +25,6 @@
  * Reads every slide of the results once: numbers, histogram, pictures.
  */
 
-/* Windows without tissue, for telling two kinds apart. */
-enum { SOME_GLASS = 3 };
-
 struct loader {
     const struct report_setup *setup;
     struct report_slides *slides;
@@ -172,12 +169,15 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
         row->metric[m] = NAN;
     for (int j = 0; j < RESULT_SPECTRUM_OCTAVES; j++)
         row->octaves[j] = NAN;
-    row->some_glass = NAN;
     row->um = same_resolution_um(&s->origin);
     row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
     row->objective = s->origin.objective_power;
     row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;
     row->metric[REPORT_TWICE] = s->origin.jpeg_twice;
+    memcpy(row->glass, s->origin.glass, sizeof row->glass);
+    row->metric[REPORT_GLASS] = row->glass[GLASS_STD];
+    row->metric[REPORT_GLASS_RANGE] = row->glass[GLASS_RANGE];
+    row->metric[REPORT_GLASS_GRAY] = row->glass[GLASS_GRAY];
     if (s->origin.jpeg_quality > 0)
         row->metric[REPORT_QUALITY] = (double)s->origin.jpeg_quality;
     memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
@@ -198,12 +198,9 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
     row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
-    row->metric[REPORT_GLASS] = s->of_spectra.noise_db;
     row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
     row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
-    row->some_glass = n->glass >= SOME_GLASS ? s->glass_p03 : NAN;
     memcpy(row->octaves, n->octaves, sizeof row->octaves);
-    row->metric[REPORT_GLASS_GRAY] = s->of_spectra.glass_gray;
     row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
     row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
     row->metric[REPORT_LINES] = s->of_spectra.lines_db;

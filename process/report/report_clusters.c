@@ -145,9 +145,7 @@ static double number_of(const struct pool *p, int64_t slide, int number)
     const struct report_slide *s = &p->slides->slide[slide];
     if (number >= METRICS)
         return s->octaves[number - METRICS + 1] - s->octaves[number - METRICS];
-    return metrics[number] == REPORT_GLASS
-               ? s->some_glass
-               : report_value(p->slides, p->scores, slide, metrics[number]);
+    return report_value(p->slides, p->scores, slide, metrics[number]);
 }
 
 static void fill(struct pool *p)

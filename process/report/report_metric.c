@@ -44,15 +44,18 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                        .low = "much less tissue than on the others",
                        .high = "much more tissue than on the others", .times = 3, .specific = true,
                        .look = REPORT_LOOK_SLIDE},
-    [REPORT_GLASS] = {"noise_db", "noise of the glass", " dB", 1,
-                      "least level_db, the level at 1/8 to 1/4 cycles/px, of the "
-                      "windows without tissue, if there are three",
+    [REPORT_GLASS] = {"glass_std", "noise of the glass", " levels", 2,
+                      "standard deviation of the gray of pure glass within 32 px, median",
                       .low = "the glass is smoother than that of the others: other compression or "
                              "scanner",
-                      .high =
-                          "the glass is noisier than that of the others: sensor, lines, or other "
-                          "compression",
-                      .floor = 1.2, .look = REPORT_LOOK_SLIDE},
+                      .high = "the glass is not as even as that of the others", .floor = 0.06,
+                      .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_GLASS_RANGE] =
+        {"glass_range", "evenness of the light", " levels", 1,
+         "by how much the gray of pure glass differs from place to place, 5th to 95th percentile",
+         .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
+                 "different brightness; calibrate the white",
+         .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",
@@ -66,8 +69,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                     .high = "another colour than the others: stain, pen or scanner", .least = 6,
                     .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_GRAY] =
-        {"glass_gray", "brightness of the glass", " levels", 1,
-         "median gray of the windows with the least tissue, without their tissue",
+        {"glass_gray", "brightness of the glass", " levels", 1, "median gray of pure glass",
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
          .high = "brighter glass than on the others: exposure, gamma, or white tiles",
          .floor = 0.55, .specific = true, .look = REPORT_LOOK_SLIDE},

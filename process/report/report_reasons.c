@@ -341,6 +341,29 @@ static void say_blocks(const struct report_slide *s, double excess, struct list 
         s->metric[REPORT_BLOCKS]);
 }
 
+/* The glass is not as even as that of the others. */
+static void say_glass(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    const struct report_slide *s = &r->slides->slide[k];
+    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
+    const double half = 0.5;
+    const char *what =
+        s->glass[GLASS_ROWS] >= half      ? "lines along the rows on the glass: line camera or "
+                                            "stage of the scanner; send the scanner to service if "
+                                            "other slides have them"
+        : s->glass[GLASS_COLUMNS] >= half ? "lines along the columns on the glass: line camera or "
+                                            "stage of the scanner; send the scanner to service if "
+                                            "other slides have them"
+        : s->glass[GLASS_GRAIN] >= half
+            ? "the glass is noisier than that of the others: sensor, or "
+              "too little light"
+            : "the glass is less even than that of the others: shading "
+              "of fields, or coarse noise";
+    say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s %.2f levels, usually %.2f)", what,
+        report_metric(REPORT_GLASS)->title, s->metric[REPORT_GLASS], p->summary[REPORT_GLASS].q50)
+        ->look = REPORT_LOOK_SLIDE;
+}
+
 /* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
 static bool say_enlarged(const struct report_view *r, int64_t k, struct list *l)
 {
@@ -396,6 +419,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say_blocks(&r->slides->slide[k], excess, l);
         else if (m == REPORT_DIRECTION)
             say_motion(r, k, excess, l);
+        else if (m == REPORT_GLASS && r->scores->of[k].z[m] > 0)
+            say_glass(r, k, excess, l);
         else
             say_z(r, k, m, excess + (report_metric(m)->specific ? OF_CAUSE : 0), l);
     }

@@ -31,7 +31,8 @@ enum report_metric_number {
     REPORT_BLURRED, /* known once the slides of the pool are */
     REPORT_SLOPE,
     REPORT_TISSUE,
-    REPORT_GLASS,
+    REPORT_GLASS, /* glass_std */
+    REPORT_GLASS_RANGE,
     REPORT_STAIN,
     REPORT_HUE,
     REPORT_GLASS_GRAY,
@@ -109,9 +110,9 @@ struct report_slide {
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
     double lines_period_px, lines_deg, direction_deg; /* spectrum_numbers.h */
-    double some_glass;   /* as REPORT_GLASS, but of fewer windows: only for telling kinds apart */
-    int64_t curves;      /* their number; -1: the slide has no windows */
-    char subsampling[8]; /* of the JPEG tiles; "" if not known */
+    double glass[GLASS_NUMBERS];                      /* base/glass.h */
+    int64_t curves;                  /* their number; -1: the slide has no windows */
+    char subsampling[8];             /* of the JPEG tiles; "" if not known */
     struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */
 };
 

@@ -1,0 +1,25 @@
+/*
+ * glass.h - the numbers of a slide's glass: how bright and how even it is, and what it shows
+ * instead of nothing. convert/tile/glass.h says how they are found.
+ */
+#ifndef WSI_GLASS_H
+#define WSI_GLASS_H
+
+enum glass_which {
+    GLASS_GRAY,    /* gray level */
+    GLASS_RANGE,   /* by how many levels its places differ */
+    GLASS_STD,     /* levels, within 32 px */
+    GLASS_ROWS,    /* part of its places that show nothing more than lines along the rows */
+    GLASS_COLUMNS, /* along the columns */
+    GLASS_GRAIN,   /* neither, nor a slow change */
+    GLASS_NUMBERS
+};
+
+/* The name of the attribute, and the highest value; the least is 0. */
+struct glass_number {
+    const char *name;
+    double high;
+};
+extern const struct glass_number glass_list[GLASS_NUMBERS];
+
+#endif

@@ -1,0 +1,205 @@
+/* glass.c - see glass.h. */
+#include "convert/tile/glass.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE = 4,     /* blocks of a cell, each way */
+    BLOCK = 8,    /* px */
+    LEAST = 32,   /* cells */
+    BRIGHT = 180, /* no tissue map calls a darker cell glass */
+    WHITE = 255
+};
+
+/* The parts of a cell's variance. */
+enum kind { UNEVEN, ROWS, COLUMNS, GRAIN, KINDS };
+
+/* --- blocks --- */
+
+static int make_room(struct jpeg_blocks *b, int64_t cols, int64_t rows, struct err *e)
+{
+    struct jpeg_block *of = b->of;
+    if (cols * rows > b->room && !(of = realloc(of, (size_t)(cols * rows) * sizeof *of)))
+        return err_set(e, "out of memory");
+    b->room = cols * rows > b->room ? cols * rows : b->room;
+    b->of = of;
+    b->cols = cols;
+    b->rows = rows;
+    return 0;
+}
+
+/* From pixels, by Parseval: the sums over rows and columns have the energy of these coefficients. */
+static struct jpeg_block block_of(const uint8_t *p, int channels, int64_t pitch)
+{
+    double row[BLOCK] = {0}, column[BLOCK] = {0}, all = 0, rows = 0, columns = 0;
+    struct jpeg_block b = {0};
+    for (int y = 0; y < BLOCK; y++)
+        for (int x = 0; x < BLOCK; x++) {
+            const uint8_t *c = p + (y * pitch + x) * channels;
+            const double g = channels == 1 ? 1000 * c[0] : 299 * c[0] + 587 * c[1] + 114 * c[2];
+            row[y] += g;
+            column[x] += g;
+            all += g * g;
+        }
+    for (int k = 0; k < BLOCK; k++) {
+        b.sum += row[k];
+        rows += row[k] * row[k];
+        columns += column[k] * column[k];
+    }
+    const double mean = b.sum * b.sum / (BLOCK * BLOCK);
+    b.rows = rows / BLOCK - mean;
+    b.columns = columns / BLOCK - mean;
+    b.rest = all - mean - b.rows - b.columns;
+    return b;
+}
+
+int glass_take_pixels(struct glass *g, const uint8_t *pixels, int channels, int64_t pitch,
+                      int64_t cols, int64_t rows, struct err *e)
+{
+    struct jpeg_blocks *b = &g->blocks;
+    if (make_room(b, cols / BLOCK, rows / BLOCK, e))
+        return -1;
+    for (int64_t y = 0; y < b->rows; y++)
+        for (int64_t x = 0; x < b->cols; x++)
+            b->of[y * b->cols + x] =
+                block_of(pixels + (y * pitch + x) * BLOCK * channels, channels, pitch);
+    return 0;
+}
+
+/* --- cells --- */
+
+static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64_t row)
+{
+    const double px = BLOCK * BLOCK, unit = JPEG_BLOCK_UNIT, n = SIDE * SIDE;
+    double sum = 0, squares = 0, part[KINDS] = {0}, all = 0;
+    struct glass_cell c = {0};
+    for (int64_t y = row * SIDE; y < (row + 1) * SIDE; y++)
+        for (int64_t x = col * SIDE; x < (col + 1) * SIDE; x++) {
+            const struct jpeg_block *k = &b->of[y * b->cols + x];
+            sum += k->sum;
+            squares += k->sum * k->sum;
+            part[ROWS] += k->rows;
+            part[COLUMNS] += k->columns;
+            part[GRAIN] += k->rest;
+        }
+    part[UNEVEN] = (squares - sum * sum / n) / px;
+    for (int k = 0; k < KINDS; k++) {
+        c.kind = (uint8_t)(part[k] > part[c.kind] ? k : c.kind);
+        all += part[k];
+    }
+    c.gray = sum / (n * px * unit);
+    c.std = sqrt(fmax(all, 0) / (n * px)) / unit;
+    c.kind = all > 0 ? c.kind : UNEVEN;
+    return c;
+}
+
+/* Room for so many more cells. */
+static int grow(struct glass *g, int64_t more, struct err *e)
+{
+    if (g->n + more <= g->room)
+        return 0;
+    const int64_t room = 2 * (g->n + more);
+    struct glass_cell *cell = realloc(g->cell, (size_t)room * sizeof *cell);
+    if (!cell)
+        return err_set(e, "out of memory");
+    g->cell = cell;
+    g->room = room;
+    return 0;
+}
+
+/* The mean gray of the darkest of a cell's neighbours, in the list of the tile's cells. */
+static double least_near(const struct glass_cell *c, int64_t cols, int64_t rows, int64_t x,
+                         int64_t y)
+{
+    double least = WHITE;
+    for (int64_t v = y > 0 ? y - 1 : 0; v <= y + 1 && v < rows; v++)
+        for (int64_t u = x > 0 ? x - 1 : 0; u <= x + 1 && u < cols; u++)
+            least = fmin(least, c[v * cols + u].gray);
+    return least;
+}
+
+int glass_add(struct glass *g, int64_t cols, int64_t rows, struct err *e)
+{
+    const int64_t side = SIDE * BLOCK, begun = g->n;
+    cols = (cols / BLOCK < g->blocks.cols ? cols : g->blocks.cols * BLOCK) / side;
+    rows = (rows / BLOCK < g->blocks.rows ? rows : g->blocks.rows * BLOCK) / side;
+    if (grow(g, cols * rows, e))
+        return -1;
+    struct glass_cell *c = g->cell + begun;
+    for (int64_t k = 0; k < cols * rows; k++)
+        c[k] = cell_of(&g->blocks, k % cols, k / cols);
+    for (int64_t k = 0; k < cols * rows; k++)
+        c[k].least = (uint8_t)fmax(least_near(c, cols, rows, k % cols, k / cols), 0);
+    for (int64_t k = 0; k < cols * rows; k++)
+        if (c[k].least >= BRIGHT)
+            g->cell[g->n++] = c[k];
+    return 0;
+}
+
+int glass_join(struct glass *g, const struct glass *other, struct err *e)
+{
+    if (grow(g, other->n, e))
+        return -1;
+    if (other->n > 0)
+        memcpy(g->cell + g->n, other->cell, (size_t)other->n * sizeof *g->cell);
+    g->n += other->n;
+    return 0;
+}
+
+void glass_free(struct glass *g)
+{
+    free(g->cell);
+    free(g->blocks.of);
+    *g = (struct glass){0};
+}
+
+/* --- numbers --- */
+
+static int by_gray(const void *a, const void *b)
+{
+    const struct glass_cell *x = a, *y = b;
+    return x->gray < y->gray ? -1 : x->gray > y->gray;
+}
+
+static int by_std(const void *a, const void *b)
+{
+    const struct glass_cell *x = a, *y = b;
+    return x->std < y->std ? -1 : x->std > y->std;
+}
+
+/* Moves the cells that are glass to the front, of all or of those that were scanned. */
+static int64_t choose(struct glass *g, double dark, bool scanned)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < g->n; k++) {
+        const struct glass_cell c = g->cell[k];
+        if (c.least < dark || (scanned && c.gray >= WHITE && c.std == 0))
+            continue;
+        g->cell[k] = g->cell[n];
+        g->cell[n++] = c;
+    }
+    return n;
+}
+
+void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
+{
+    int64_t n = choose(g, dark, true), of[KINDS] = {0};
+    if (n < LEAST)
+        n = choose(g, dark, false);
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        numbers[k] = NAN;
+    if (n < LEAST)
+        return;
+    for (int64_t k = 0; k < n; k++)
+        of[g->cell[k].kind]++;
+    qsort(g->cell, (size_t)n, sizeof *g->cell, by_gray);
+    numbers[GLASS_GRAY] = g->cell[n / 2].gray;
+    numbers[GLASS_RANGE] = g->cell[n - 1 - n / 20].gray - g->cell[n / 20].gray;
+    qsort(g->cell, (size_t)n, sizeof *g->cell, by_std);
+    numbers[GLASS_STD] = g->cell[n / 2].std;
+    numbers[GLASS_ROWS] = (double)of[ROWS] / (double)n;
+    numbers[GLASS_COLUMNS] = (double)of[COLUMNS] / (double)n;
+    numbers[GLASS_GRAIN] = (double)of[GRAIN] / (double)n;
+}
