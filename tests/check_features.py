@@ -204,7 +204,7 @@ def lines_and_detail(data, more, n, width):
         turn = np.exp(2j * np.arctan2(v[at], u[at]))
         return 2 * (level * turn).mean() if at.any() else np.nan
     mean = lambda low, high: usable[0][ring(low, high)].mean() if ring(low, high).any() else np.nan
-    strongest = direction(1 / 8, 1 / 4) - direction(1 / 32, 1 / 16)
+    strongest = (direction(1 / 8, 1 / 4) + direction(1 / 16, 1 / 8)) / 2 - direction(1 / 32, 1 / 16)
     if not np.isnan(strongest):
         want.update(direction_db=2 * abs(strongest), direction_deg=np.degrees(np.angle(-strongest)) / 2 % 180)
     want.update(detail_4px_db=mean(0.21, 0.25) - mean(0.04, 0.06), detail_7px_db=mean(0.12, 0.16) - mean(0.04, 0.06))

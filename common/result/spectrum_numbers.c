@@ -145,10 +145,12 @@ static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low,
 static int find_motion(const struct spectrum_sums *s, int64_t n, double width,
                        struct spectrum_numbers *out, struct err *e)
 {
-    double fine[2], own[2];
-    if (find_direction(s, n, n / 8, n / 4, fine, e) || find_direction(s, n, n / 32, n / 16, own, e))
+    double fine[2], coarse[2], own[2];
+    if (find_direction(s, n, n / 8, n / 4, fine, e) ||
+        find_direction(s, n, n / 16, n / 8, coarse, e) ||
+        find_direction(s, n, n / 32, n / 16, own, e))
         return -1;
-    const double x = fine[0] - own[0], y = fine[1] - own[1];
+    const double x = (fine[0] + coarse[0]) / 2 - own[0], y = (fine[1] + coarse[1]) / 2 - own[1];
     if (isnan(x) || isnan(y))
         return 0;
     out->direction_db = 2 * width * hypot(x, y);

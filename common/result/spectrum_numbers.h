@@ -16,10 +16,10 @@
  *          columns. A spectrum needs eight windows, and blocks_db one of tissue: JPEG shows its
  *          blocks in plain noise. By chance, lines_db is 2 to 5.6 dB on a slide of 80 windows and
  *          blocks_db up to 2.8.
- * motion   The level over a ring, 1/8 <= f < 1/4, as a function of the direction, has a component
- *          of cos 2 (angle - weakest). direction_db is the difference between its ends,
- *          less (as a vector) that over 1/32 <= f < 1/16, which is the tissue's own direction;
- *          direction_deg the direction in which detail is weakest, 0 along the rows, 90 down. The
+ * motion   The level over a ring, as a function of the direction, has a component of
+ *          cos 2 (angle - weakest). direction_db is the difference between its ends, the mean (of
+ *          vectors) over 1/16 <= f < 1/8 and 1/8 <= f < 1/4, less that over 1/32 <= f < 1/16,
+ *          which is the tissue's own direction. direction_deg is the direction in which detail is weakest, 0 along the rows, 90 down. The
  *          axes are left out: lines and the borders of windows are there.
  *
  * detail   detail_4px_db, detail_7px_db: the level of the tissue's spectrum over the rings [0.21,

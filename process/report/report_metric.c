@@ -15,20 +15,25 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_FOCUS_P05] = {"focus_p05", "sharpness, worst 5 %", " dB", 1,
                           "5 % " OF_TISSUE " have a lower focus_db",
                           .low = "the least sharp tissue is less sharp than that of the others",
-                          .high = "even the least sharp tissue is sharp", .least = 1,
-                          .look = REPORT_LOOK_MAP},
+                          .high =
+                              "fine detail stronger than in the others, even where it is weakest: "
+                              "sharpening, noise or a wrong um per px",
+                          .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_FOCUS_P50] = {"focus_p50", "sharpness, typical", " dB", 1,
                           "median of focus_db " OF_TISSUE,
                           .low = "tissue less sharp than in the others",
-                          .high = "tissue sharper or noisier than in the others", .least = 1,
-                          .look = REPORT_LOOK_MAP},
+                          .high = "fine detail stronger than in the others: sharpening, noise or a "
+                                  "wrong um per px",
+                          .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_FOCUS_P95] = {"focus_p95", "sharpness, best 5 %", " dB", 1,
                           "95 % " OF_TISSUE " have a lower focus_db", .low = NULL},
-    [REPORT_SHARP_P50] = {"sharp_p50", "sharpness of fine detail", " dB", 1,
-                          "median of sharp_db " OF_TISSUE,
-                          .low = "tissue slightly less sharp than in the others",
-                          .high = "fine detail stronger than in the others: scanner or sharpening",
-                          .least = 1, .look = REPORT_LOOK_MAP},
+    [REPORT_SHARP_P50] =
+        {"sharp_p50", "sharpness of fine detail", " dB", 1, "median of sharp_db " OF_TISSUE,
+         .low = "tissue slightly less sharp than in the others: focus, or enlarged by "
+                "software",
+         .high = "fine detail stronger than in the others: scanner, sharpening or "
+                 "a wrong um per px",
+         .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_FINE_P50] = {"fine_p50", "finest detail", " dB", 1, "median of fine_db " OF_TISSUE,
                          .look = REPORT_LOOK_MAP},
     [REPORT_BLURRED] = {"blurred_share", "blurred part of the tissue", " %", 0,
@@ -91,9 +96,9 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .specific = true},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
-         "by how much detail of 4 to 8 px is weaker in one direction than across it, "
+         "by how much detail of 4 to 16 px is weaker in one direction than across it, "
          "less the same of detail of 16 to 32 px",
-         .high = "motion", .least = 2.2, .floor = 0.25, .specific = true},
+         .high = "motion", .least = 1.2, .floor = 0.2, .specific = true},
     [REPORT_DETAIL_4] = {"detail_4px_db", "detail of 4 px", " dB", 1,
                          "level of the tissue's mean spectrum at periods of 4 to 4.8 "
                          "px, less that at 17 to 25 px",

@@ -295,8 +295,9 @@ static void say_blur(const struct report_view *r, int64_t k, double excess, stru
     const bool where = share < 0.5 && p->where;
     char part[64];
     struct report_reason *x =
-        say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %s of it", where ? " " : "",
-            where ? p->where : "", shown(part, REPORT_BLURRED, share));
+        say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %s of it%s", where ? " " : "",
+            where ? p->where : "", shown(part, REPORT_BLURRED, share),
+            share < 0.5 ? "" : ": out of focus, or enlarged by a wrong um per px");
     x->look = REPORT_LOOK_MAP;
     set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
@@ -390,6 +391,21 @@ static double flag_of(const struct report_view *r, int64_t k, int m)
     return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
 }
 
+/* Motion takes detail away. */
+static double motion_of(const struct report_view *r, int64_t k)
+{
+    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
+    const double own = r->slides->slide[k].metric[REPORT_DETAIL_4];
+    return own > p->summary[REPORT_DETAIL_4].q50 ? 0 : flag_of(r, k, REPORT_DIRECTION);
+}
+
+/* The weakest part says nothing new where all of the slide is weak, and so if it is strong. */
+static bool is_implied(const struct report_view *r, int64_t k, int m)
+{
+    return m == REPORT_FOCUS_P05 &&
+           (flag_of(r, k, REPORT_FOCUS_P50) > 0 || flag_of(r, k, REPORT_SHARP_P50) > 0);
+}
+
 /* Does number m say of slide k that it is not sharp? */
 static bool is_of_blur(const struct report_view *r, int64_t k, int m)
 {
@@ -401,10 +417,10 @@ static bool is_of_blur(const struct report_view *r, int64_t k, int m)
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
     /* what has a cause is not called blurred */
-    const bool explained = say_enlarged(r, k, l) || flag_of(r, k, REPORT_DIRECTION) > 0;
+    const bool explained = say_enlarged(r, k, l) || motion_of(r, k) > 0;
     for (int m = 0; m < REPORT_METRICS; m++) {
-        const double excess = flag_of(r, k, m);
-        if (!(excess > 0) || (explained && is_of_blur(r, k, m)))
+        const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
+        if (!(excess > 0) || is_implied(r, k, m) || (explained && is_of_blur(r, k, m)))
             continue;
         if (m == REPORT_BLURRED)
             say_blur(r, k, excess, l);
