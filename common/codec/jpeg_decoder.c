@@ -414,6 +414,8 @@ static struct jpeg_block describe(const struct jpeg_decompress_struct *j, int co
     struct jpeg_block b = {0};
     for (int z = 0; z < DCTSIZE2; z++) {
         double x = 0;
+        if (components == 1 && z > 0 && block[0][z] == 0) /* most are */
+            continue;
         for (int c = 0; c < components; c++)
             x += (components == 3 ? rgb[c] : JPEG_BLOCK_UNIT) * block[c][z] *
                  j->comp_info[c].quant_table->quantval[z];
