@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
@@ -37,14 +38,12 @@ struct batch {
 static int gather(struct batch *b, char **words, int n, struct err *e)
 {
     for (int k = 0; k < n; k++)
-        if (inputs_add(&b->in, words[k], e))
-            return -1;
+        inputs_add(&b->in, words[k]);
     if (b->o->list && inputs_add_list(&b->in, b->o->list, e))
         return -1;
     if (b->in.n == 0)
         return err_set(e, "%s: the list contains no slides", b->o->list);
-    if (inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree, e))
-        return -1;
+    inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree);
     b->slides = b->in.n;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
@@ -115,10 +114,8 @@ static int take_name(struct batch *b, struct input *i, struct err *e)
     if (anonymous_name(i->path, name, e) || anonymous_note(b->o->key, name, i->path, e))
         return -1;
     memcpy(b->name, name, sizeof name);
-    if (asprintf(&i->target, "%s%s%s.h5", folder, slash, name) >= 0)
-        return 0;
-    i->target = NULL;
-    return err_set(e, "out of memory");
+    i->target = memory_print("%s%s%s.h5", folder, slash, name);
+    return 0;
 }
 
 static int convert_one(struct batch *b, struct input *i, struct convert *ready,
@@ -240,9 +237,7 @@ static int convert_all(struct batch *b, struct err *e)
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int wanted = b->in.n > 1 ? b->o->convert.threads : 1;
     const int threads = wanted < MOST_PREPARING ? wanted : MOST_PREPARING, depth = threads + 2;
-    struct slot *slots = calloc((size_t)depth, sizeof *slots);
-    if (!slots)
-        return err_set(e, "out of memory");
+    struct slot *slots = memory_need((size_t)depth, sizeof *slots);
     store_init(); /* changes the environment, which only one thread may do */
     const int r = pipe_run(&ops, b, slots, sizeof *slots, depth, threads, e);
     for (int k = 0; k < depth; k++)
@@ -269,11 +264,9 @@ static int check_mask(const struct batch *b, struct err *e)
 }
 
 /* What is known of the slides before this one, with which a run begins that follows a crash. */
-static int note_earlier(struct batch *b, struct err *e)
+static void note_earlier(struct batch *b)
 {
-    b->maker = calloc(b->slides + 1, sizeof *b->maker);
-    if (!b->maker)
-        return err_set(e, "out of memory");
+    b->maker = memory_need(b->slides + 1, sizeof *b->maker);
     for (size_t k = 0; k < b->state.next && k < b->in.n; k++) {
         const struct input *i = &b->in.list[k];
         if (!i->target || !plan_has_store(i->path, i->target))
@@ -281,7 +274,6 @@ static int note_earlier(struct batch *b, struct err *e)
         b->maker[i->store] = k + 1;
         failed_list_done(b->outcomes.failures, i->path);
     }
-    return 0;
 }
 
 /* However this run ends, and whichever slides it is given: what killed runs have left goes. */
@@ -310,8 +302,9 @@ static int run_batch(struct batch *b, char **words, int n)
     if (check_outputs(b, &e) || check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
-    const int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e) || note_earlier(b, &e) ||
-                    convert_all(b, &e) || outcomes_list_failures(&b->outcomes, &e);
+    int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e);
+    note_earlier(b);
+    bad = bad || convert_all(b, &e) || outcomes_list_failures(&b->outcomes, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
     outcomes_end(&b->outcomes);

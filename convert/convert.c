@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
@@ -118,8 +119,8 @@ static int read_head(struct convert *c, struct err *e)
 static int add_colour(struct convert *c, struct err *e)
 {
     for (int k = 0; k < c->depth; k++)
-        if (!(c->items[k].rgb = malloc(3 * (size_t)store_chunk_bytes(&c->info))))
-            return err_set(e, "out of memory");
+        if (!(c->items[k].rgb = memory_try(3 * (size_t)store_chunk_bytes(&c->info), 1, e)))
+            return -1;
     return 0;
 }
 
@@ -226,8 +227,8 @@ static int open_decoders(struct convert *c, struct err *e)
 {
     if (!c->slide->reader->read_kept || c->slide_info.no_jpeg[0])
         return 0;
-    if (!(c->decoders = calloc((size_t)c->o->threads, sizeof *c->decoders)))
-        return err_set(e, "out of memory");
+    if (!(c->decoders = memory_try_zero((size_t)c->o->threads, sizeof *c->decoders, e)))
+        return -1;
     for (int t = 0; t < c->o->threads; t++)
         if (!(c->decoders[t] = jpeg_decoder_create(e)))
             return -1;
@@ -245,8 +246,8 @@ static int make_flat(struct convert *c, struct err *e)
         return jpeg_encode_flat(i->chunk_cols, i->chunk_rows,
                                 i->channels == 3 ? c->slide_info.background : &gray,
                                 (int)i->channels, &c->flat.bytes, &c->flat.n, e);
-    if (!(c->flat.bytes = malloc(n)))
-        return err_set(e, "out of memory");
+    if (!(c->flat.bytes = memory_try(n, 1, e)))
+        return -1;
     for (size_t k = 0; k < n; k++)
         c->flat.bytes[k] = c->slide_info.background[k % 3];
     c->flat.n = n;
@@ -259,18 +260,15 @@ static int open_buffers(struct convert *c, int depth, struct err *e)
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
     const bool keeps = codec_keeps(c->info.codec);
     c->depth = depth;
-    c->codecs = calloc((size_t)c->o->threads, sizeof *c->codecs);
-    c->items = calloc((size_t)c->depth, sizeof *c->items);
-    if (!c->codecs || !c->items)
-        return err_set(e, "out of memory");
+    c->codecs = memory_need((size_t)c->o->threads, sizeof *c->codecs);
+    c->items = memory_need((size_t)c->depth, sizeof *c->items);
     for (int t = 0; t < c->o->threads; t++)
         if (!(c->codecs[t] = codec_create(e)))
             return -1;
     for (int k = 0; k < c->depth; k++) {
-        c->items[k].pixels = calloc(1, whole);
-        c->items[k].packed = keeps ? NULL : malloc(whole);
-        if (!c->items[k].pixels || (!keeps && !c->items[k].packed))
-            return err_set(e, "out of memory");
+        if (!(c->items[k].pixels = memory_try_zero(1, whole, e)) ||
+            (!keeps && !(c->items[k].packed = memory_try(1, whole, e))))
+            return -1;
     }
     if (open_decoders(c, e))
         return -1;
@@ -327,8 +325,8 @@ static int try_tiles(const struct convert *c, struct err *e)
     enum store_status status = STORE_DAMAGED;
     if (all < MANY_TILES || c->slide_info.in_order || !r->refusal)
         return 0;
-    uint8_t *room = malloc((size_t)store_chunk_bytes(&c->info));
-    int bad = room ? 0 : err_set(e, "out of memory");
+    uint8_t *room = memory_try(1, (size_t)store_chunk_bytes(&c->info), e);
+    int bad = room ? 0 : -1;
     for (int k = 0; k < TRIED_TILES && bad == 0 && status == STORE_DAMAGED; k++) {
         const int64_t n = all * k / TRIED_TILES;
         bad = r->read(c->slide, 0, n % c->columns, n / c->columns, (int)c->info.channels, room,
@@ -413,8 +411,9 @@ static int space_check(const struct store_info *i, const struct tissue *only, co
     struct statvfs fs;
     char need[32], there[32];
     const char *slash = strrchr(target, '/');
-    char *folder = slash ? strndup(target, (size_t)(slash - target) + 1) : strdup("./");
-    const bool known = folder && statvfs(folder, &fs) == 0;
+    char *folder =
+        slash ? memory_copy_part(target, (size_t)(slash - target) + 1) : memory_copy(".");
+    const bool known = statvfs(folder, &fs) == 0;
     free(folder);
     if (!known)
         return 0; /* creating the file will report the error */
@@ -631,11 +630,9 @@ static int open_slide(struct convert *c, struct err *e)
 
 static struct convert *create(const char *path, const struct convert_options *o)
 {
-    struct convert *c = calloc(1, sizeof *c);
-    if (c) {
-        c->path = path;
-        c->o = o;
-    }
+    struct convert *c = memory_need(1, sizeof *c);
+    c->path = path;
+    c->o = o;
     return c;
 }
 
@@ -695,8 +692,6 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     struct convert *c = ready ? ready : create(path, o);
     const double begun = clock_now();
     *report = (struct convert_report){.outcome = CONVERT_DONE};
-    if (!c)
-        return err_set(e, "out of memory");
     c->progress = progress;
     c->progress_ctx = ctx;
     const int r = (!ready && open_slide(c, e)) || convert(c, target, report, e) ? -1 : 0;

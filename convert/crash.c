@@ -1,6 +1,7 @@
 /* crash.c - see crash.h. */
 #include "convert/crash.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 
 #include <signal.h>
@@ -133,14 +134,12 @@ void crash_failure(const char *slide, const char *reason)
         dprintf(failures, "%s%c%s%c", slide, 0, reason, 0);
 }
 
-int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx)
+void crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx)
 {
     const off_t n = failures < 0 ? 0 : lseek(failures, 0, SEEK_END);
-    char *text = n > 0 ? malloc((size_t)n + 2) : NULL;
     if (n <= 0)
-        return 0;
-    if (!text)
-        return -1;
+        return;
+    char *text = memory_need((size_t)n + 2, 1);
     const size_t got = read_at(failures, 0, text, (size_t)n);
     memset(text + got, 0, 2);
     for (size_t at = 0; at < got;) {
@@ -149,7 +148,6 @@ int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason)
         at = (size_t)(reason - text) + strlen(reason) + 1;
     }
     free(text);
-    return 0;
 }
 
 int crash_list(void)

@@ -30,8 +30,8 @@ void crash_begin(char **argv, struct crash_state *s);
 void crash_note(const struct crash_state *s);
 /* A slide failed: the next run is to know it. */
 void crash_failure(const char *slide, const char *reason);
-/* Calls put for each slide that failed in runs that have crashed. -1: out of memory. */
-int crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx);
+/* Calls put for each slide that failed in runs that have crashed. */
+void crash_failures(void (*put)(void *ctx, const char *slide, const char *reason), void *ctx);
 /* A file in memory that survives the crash, for what must not change: the list of slides. It is
  * empty in a run that follows no crash. -1: there is none. */
 int crash_list(void);

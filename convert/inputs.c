@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/err.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
 #include "convert/readers/slide.h"
@@ -14,11 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int no_memory(struct err *e)
-{
-    return err_set(e, "out of memory");
-}
 
 /*
  * The slides below a folder: folder_find() with what is special about slides.
@@ -31,9 +27,9 @@ static int no_memory(struct err *e)
 
 /* What a search finds; see folder_ops. */
 struct search_ops {
-    int (*slide)(void *ctx, const char *path, struct err *e);
-    int (*problem)(void *ctx, const char *path, const char *why, struct err *e);
-    int (*skipped)(void *ctx, const char *path, const char *why, struct err *e);
+    void (*slide)(void *ctx, const char *path);
+    void (*problem)(void *ctx, const char *path, const char *why);
+    void (*skipped)(void *ctx, const char *path, const char *why);
 };
 
 /* A file of a series in a folder whose search has not ended. */
@@ -64,41 +60,33 @@ static int by_series(const void *a, const void *b)
 }
 
 /* Keeps such a file until the search of its folder ends. */
-static int keep_instance(struct search *s, const char *path, struct err *e)
+static void keep_instance(struct search *s, const char *path)
 {
     struct stat st;
-    struct found *more = realloc(s->list, (s->n + 1) * sizeof *more);
-    if (!more)
-        return no_memory(e);
-    s->list = more;
-    more[s->n] = (struct found){.path = strdup(path), .bytes = stat(path, &st) ? 0 : st.st_size};
-    if (!more[s->n].path)
-        return no_memory(e);
-    if (!slide_series(path, more[s->n].series))
-        more[s->n].series[0] = 0;
-    s->n++;
-    return 0;
+    s->list = memory_grow(s->list, (int64_t)s->n, sizeof *s->list);
+    struct found *f = &s->list[s->n++];
+    *f = (struct found){.path = memory_copy(path), .bytes = stat(path, &st) ? 0 : st.st_size};
+    if (!slide_series(path, f->series))
+        f->series[0] = 0;
 }
 
 /* Reports instances of one folder: the first of each series is a slide. */
-static int report_series(struct search *s, struct found *list, size_t n, struct err *e)
+static void report_series(struct search *s, struct found *list, size_t n)
 {
-    int r = 0;
     if (n > 1)
         qsort(list, n, sizeof *list, by_series);
-    for (size_t k = 0, first = 0; k < n && r == 0; k++) {
+    for (size_t k = 0, first = 0; k < n; k++) {
         const bool same = k > 0 && list[k].series[0] && !strcmp(list[first].series, list[k].series);
         if (!same) {
             first = k;
-            r = s->ops->slide(s->ctx, list[k].path, e);
+            s->ops->slide(s->ctx, list[k].path);
             continue;
         }
         char why[256];
         const char *name = strrchr(list[first].path, '/');
         snprintf(why, sizeof why, "belongs to the DICOM series of %.200s", name ? name + 1 : "");
-        r = s->ops->skipped(s->ctx, list[k].path, why, e);
+        s->ops->skipped(s->ctx, list[k].path, why);
     }
-    return r;
 }
 
 /* Does folder_find() join the path from this folder and a name? */
@@ -111,16 +99,16 @@ static bool is_in(const char *path, const char *folder)
     return !strchr(path + n, '/');
 }
 
-static int end_folder(void *ctx, const char *folder, struct err *e)
+static void end_folder(void *ctx, const char *folder)
 {
     struct search *s = ctx;
     size_t from = s->n;
     while (from && is_in(s->list[from - 1].path, folder))
         from--;
-    const int r = from < s->n ? report_series(s, s->list + from, s->n - from, e) : 0;
+    if (from < s->n)
+        report_series(s, s->list + from, s->n - from);
     while (s->n > from)
         free(s->list[--s->n].path);
-    return r;
 }
 
 /* --- folders --- */
@@ -128,36 +116,35 @@ static int end_folder(void *ctx, const char *folder, struct err *e)
 static const char *excludes(const char *path)
 {
     struct stat st;
-    char *slide, *index = folder_join(path, "Slidedat.ini");
-    bool is = index && !stat(index, &st);
+    char *index = folder_join(path, "Slidedat.ini"), *slide = memory_print("%s.mrxs", path);
+    const bool is = !stat(index, &st) && !stat(slide, &st);
     free(index);
-    if (!is || asprintf(&slide, "%s.mrxs", path) < 0)
-        return NULL;
-    is = !stat(slide, &st);
     free(slide);
     return is ? "holds the data of a MIRAX slide" : NULL;
 }
 
-static int take_file(void *ctx, const char *path, struct err *e)
+static void take_file(void *ctx, const char *path)
 {
     struct search *s = ctx;
-    return slide_has_series(path) ? keep_instance(s, path, e) : s->ops->slide(s->ctx, path, e);
+    if (slide_has_series(path))
+        keep_instance(s, path);
+    else
+        s->ops->slide(s->ctx, path);
 }
 
-static int take_problem(void *ctx, const char *path, const char *why, struct err *e)
+static void take_problem(void *ctx, const char *path, const char *why)
 {
     const struct search *s = ctx;
-    return s->ops->problem(s->ctx, path, why, e);
+    s->ops->problem(s->ctx, path, why);
 }
 
-static int take_skipped(void *ctx, const char *path, const char *why, struct err *e)
+static void take_skipped(void *ctx, const char *path, const char *why)
 {
     const struct search *s = ctx;
-    return s->ops->skipped(s->ctx, path, why, e);
+    s->ops->skipped(s->ctx, path, why);
 }
 
-/* Searches a folder. -1: a callback failed, or out of memory. */
-static int search_slides(const char *folder, const struct search_ops *ops, void *ctx, struct err *e)
+static void search_slides(const char *folder, const struct search_ops *ops, void *ctx)
 {
     static const struct folder_ops in_folders = {.wants = slide_has_name,
                                                  .is_wanted = slide_has_series,
@@ -167,50 +154,38 @@ static int search_slides(const char *folder, const struct search_ops *ops, void 
                                                  .skipped = take_skipped,
                                                  .end = end_folder};
     struct search s = {.ops = ops, .ctx = ctx};
-    const int r = folder_find(folder, &in_folders, &s, e);
+    folder_find(folder, &in_folders, &s);
     while (s.n)
         free(s.list[--s.n].path);
     free(s.list);
-    return r;
 }
 
 /* --- adding --- */
 
 /* Takes over `problem`. */
-static int add(struct inputs *in, const char *path, char *problem, struct err *e)
+static void add(struct inputs *in, const char *path, char *problem)
 {
-    struct input *more = realloc(in->list, (in->n + 1) * sizeof *more);
-    if (!more)
-        return no_memory(e);
-    in->list = more;
-    in->list[in->n] = (struct input){
-        .path = strdup(path), .problem = problem, .below = (size_t)(path_base_name(path) - path)};
-    return in->list[in->n++].path ? 0 : no_memory(e);
+    in->list = memory_grow(in->list, (int64_t)in->n, sizeof *in->list);
+    in->list[in->n++] = (struct input){.path = memory_copy(path),
+                                       .problem = problem,
+                                       .below = (size_t)(path_base_name(path) - path)};
 }
 
-static int add_slide(void *ctx, const char *path, struct err *e)
+static void add_slide(void *ctx, const char *path)
 {
-    return add(ctx, path, NULL, e);
+    add(ctx, path, NULL);
 }
 
-static int add_problem(void *ctx, const char *path, const char *what, struct err *e)
+static void add_problem(void *ctx, const char *path, const char *what)
 {
-    char *text;
-    if (asprintf(&text, "%s: %s", path, what) < 0)
-        return no_memory(e);
-    return add(ctx, path, text, e);
+    add(ctx, path, memory_print("%s: %s", path, what));
 }
 
-static int add_skipped(void *ctx, const char *path, const char *why, struct err *e)
+static void add_skipped(void *ctx, const char *path, const char *why)
 {
     struct inputs *in = ctx;
-    struct input_skip *more = realloc(in->skipped, (in->n_skipped + 1) * sizeof *more);
-    if (!more)
-        return no_memory(e);
-    in->skipped = more;
-    more[in->n_skipped] = (struct input_skip){strdup(path), strdup(why)};
-    const struct input_skip *new = &more[in->n_skipped++];
-    return new->path &&new->why ? 0 : no_memory(e);
+    in->skipped = memory_grow(in->skipped, (int64_t)in->n_skipped, sizeof *in->skipped);
+    in->skipped[in->n_skipped++] = (struct input_skip){memory_copy(path), memory_copy(why)};
 }
 
 static int by_path(const void *a, const void *b)
@@ -219,33 +194,36 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Everything below a folder. */
-static int add_folder(struct inputs *in, const char *folder, struct err *e)
+static void add_folder(struct inputs *in, const char *folder)
 {
     static const struct search_ops ops = {add_slide, add_problem, add_skipped};
     const size_t before = in->n, length = strlen(folder);
-    if (search_slides(folder, &ops, in, e))
-        return -1;
-    if (in->n == before)
-        return add_problem(in, folder,
-                           "a folder without slides (wsi2h5 --verbose lists what was skipped)", e);
+    search_slides(folder, &ops, in);
+    if (in->n == before) {
+        add_problem(in, folder,
+                    "a folder without slides (wsi2h5 --verbose lists what was skipped)");
+        return;
+    }
     for (size_t k = before; k < in->n; k++)
         if (strlen(in->list[k].path) > length)
             in->list[k].below = length + strspn(in->list[k].path + length, "/");
     qsort(in->list + before, in->n - before, sizeof *in->list, by_path);
-    return 0;
 }
 
-int inputs_add(struct inputs *in, const char *word, struct err *e)
+void inputs_add(struct inputs *in, const char *word)
 {
     struct stat st;
     if (*word && !stat(word, &st) && S_ISDIR(st.st_mode))
-        return add_folder(in, word, e);
-    return add(in, word, NULL, e);
+        add_folder(in, word);
+    else
+        add(in, word, NULL);
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
 {
-    return inputs_add(ctx, path, e);
+    (void)e;
+    inputs_add(ctx, path);
+    return 0;
 }
 
 int inputs_add_list(struct inputs *in, const char *file, struct err *e)
@@ -261,15 +239,14 @@ bool inputs_is_file(const char *output)
 }
 
 /* FOLDER/NAME.h5, where NAME is the slide's without its ending; with keep_tree
- * FOLDER/BELOW/NAME.h5. NULL when out of memory. */
+ * FOLDER/BELOW/NAME.h5. */
 static char *target_of(const char *folder, const struct input *i, bool keep_tree)
 {
-    char *target;
     const char *base = path_base_name(i->path), *dot = strrchr(base, '.');
     const char *name = keep_tree ? i->path + i->below : base;
     const size_t n = dot && dot > base ? (size_t)(dot - name) : strlen(name);
     const char *slash = *folder && folder[strlen(folder) - 1] == '/' ? "" : "/";
-    return asprintf(&target, "%s%s%.*s.h5", folder, slash, (int)n, name) < 0 ? NULL : target;
+    return memory_print("%s%s%.*s.h5", folder, slash, (int)n, name);
 }
 
 static int by_target(const void *a, const void *b)
@@ -290,11 +267,9 @@ int inputs_clash(const struct input *i, const struct input *first, struct err *e
 }
 
 /* Numbers the stores, and marks the inputs whose target an earlier one has. */
-static int number_stores(struct inputs *in, struct err *e)
+static void number_stores(struct inputs *in)
 {
-    struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
-    if (!sorted)
-        return no_memory(e);
+    struct input **sorted = memory_need(in->n, sizeof *sorted);
     for (size_t k = 0; k < in->n; k++)
         sorted[k] = &in->list[k];
     qsort(sorted, in->n, sizeof *sorted, by_target);
@@ -305,7 +280,6 @@ static int number_stores(struct inputs *in, struct err *e)
         sorted[k]->shared = k > first;
     }
     free(sorted);
-    return 0;
 }
 
 static int by_path_then_order(const void *a, const void *b)
@@ -334,11 +308,9 @@ static void close_gaps(struct inputs *in)
 }
 
 /* A slide that is named twice is converted once. */
-static int drop_repeats(struct inputs *in, struct err *e)
+static void drop_repeats(struct inputs *in)
 {
-    struct input **sorted = malloc((in->n + 1) * sizeof *sorted);
-    if (!sorted)
-        return no_memory(e);
+    struct input **sorted = memory_need(in->n, sizeof *sorted);
     for (size_t k = 0; k < in->n; k++)
         sorted[k] = &in->list[k];
     qsort(sorted, in->n, sizeof *sorted, by_path_then_order);
@@ -347,7 +319,6 @@ static int drop_repeats(struct inputs *in, struct err *e)
             input_free(sorted[k - 1]);
     close_gaps(in);
     free(sorted);
-    return 0;
 }
 
 /* --- DICOM series: files of one folder --- */
@@ -390,16 +361,15 @@ static bool take_instance(struct input *i, struct instance *out)
 }
 
 /* Several files of a DICOM series are one slide; a shell that expands *.dcm names them all. */
-static int drop_series(struct inputs *in, struct err *e)
+static void drop_series(struct inputs *in)
 {
-    struct instance *list = malloc((in->n + 1) * sizeof *list);
+    struct instance *list = memory_need(in->n, sizeof *list);
     size_t n = 0;
-    int r = list ? 0 : no_memory(e);
-    for (size_t k = 0; list && k < in->n; k++)
+    for (size_t k = 0; k < in->n; k++)
         n += take_instance(&in->list[k], &list[n]);
     if (n > 1)
         qsort(list, n, sizeof *list, by_instance);
-    for (size_t k = 1, first = 0; k < n && r == 0; k++) {
+    for (size_t k = 1, first = 0; k < n; k++) {
         char why[256];
         if (by_folder_and_series(&list[first], &list[k])) {
             first = k;
@@ -407,27 +377,25 @@ static int drop_series(struct inputs *in, struct err *e)
         }
         snprintf(why, sizeof why, "belongs to the DICOM series of %.200s",
                  path_base_name(list[first].input->path));
-        r = add_skipped(in, list[k].input->path, why, e);
+        add_skipped(in, list[k].input->path, why);
         input_free(list[k].input);
     }
     close_gaps(in);
     free(list);
-    return r;
 }
 
-int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e)
+void inputs_assign(struct inputs *in, const char *output, bool keep_tree)
 {
-    if (drop_repeats(in, e) || drop_series(in, e))
-        return -1;
+    drop_repeats(in);
+    drop_series(in);
     for (size_t k = 0; k < in->n; k++)
         in->list[k].store = k;
     for (size_t k = 0; k < in->n && output; k++) {
         struct input *i = &in->list[k];
-        i->target = inputs_is_file(output) ? strdup(output) : target_of(output, i, keep_tree);
-        if (!i->target)
-            return no_memory(e);
+        i->target = inputs_is_file(output) ? memory_copy(output) : target_of(output, i, keep_tree);
     }
-    return output ? number_stores(in, e) : 0;
+    if (output)
+        number_stores(in);
 }
 
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks)
@@ -492,24 +460,24 @@ static char *next_or_none(FILE *f)
 static int load_input(struct inputs *in, FILE *f, const char *path, struct err *e)
 {
     char *numbers = next_text(f);
-    const int r = numbers ? add(in, path, NULL, e) : err_set(e, "the list of slides is cut off");
-    struct input *i = r == 0 ? &in->list[in->n - 1] : NULL;
     int shared = 0;
-    if (i) {
-        sscanf(numbers, "%zu %zu %d", &i->below, &i->store, &shared);
-        i->shared = shared;
-        i->target = next_or_none(f);
-        i->problem = next_or_none(f);
-    }
+    if (!numbers)
+        return err_set(e, "the list of slides is cut off");
+    add(in, path, NULL);
+    struct input *i = &in->list[in->n - 1];
+    sscanf(numbers, "%zu %zu %d", &i->below, &i->store, &shared);
+    i->shared = shared;
+    i->target = next_or_none(f);
+    i->problem = next_or_none(f);
     free(numbers);
-    return r;
+    return 0;
 }
 
 int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e)
 {
     const off_t bytes = lseek(fd, 0, SEEK_END);
-    char *all = malloc((size_t)(bytes > 0 ? bytes : 1));
-    const bool read = all && bytes > 0 && pread(fd, all, (size_t)bytes, 0) == (ssize_t)bytes;
+    char *all = memory_need((size_t)(bytes > 0 ? bytes : 1), 1);
+    const bool read = bytes > 0 && pread(fd, all, (size_t)bytes, 0) == (ssize_t)bytes;
     FILE *f = read ? fmemopen(all, (size_t)bytes, "r") : NULL;
     char *text = f ? next_text(f) : NULL;
     int r = bytes && !f ? err_sys(e, "the list of slides cannot be read") : text ? 1 : 0;

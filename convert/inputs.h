@@ -32,8 +32,8 @@ struct inputs {
 };
 
 /* Adds a slide or, for a folder, every slide below it, sorted by path. A word that leads
- * to no slide becomes an input with a problem. -1 only when out of memory. */
-int inputs_add(struct inputs *in, const char *word, struct err *e);
+ * to no slide becomes an input with a problem. */
+void inputs_add(struct inputs *in, const char *word);
 /* Adds the paths of a file (cli_list). */
 int inputs_add_list(struct inputs *in, const char *file, struct err *e);
 /*
@@ -43,7 +43,7 @@ int inputs_add_list(struct inputs *in, const char *file, struct err *e);
  * with one target the first that can be read gets it (inputs_clash). Output NULL: the targets are
  * not known yet, and only repeated paths and files of a series are dropped.
  */
-int inputs_assign(struct inputs *in, const char *output, bool keep_tree, struct err *e);
+void inputs_assign(struct inputs *in, const char *output, bool keep_tree);
 /* Says that the store of `i` would overwrite that of `first`; -1. */
 int inputs_clash(const struct input *i, const struct input *first, struct err *e);
 /* Keeps share `task` of `tasks` (task_parse); inputs with one target are in one share. Call it

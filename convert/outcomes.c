@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
@@ -38,7 +39,8 @@ int outcomes_begin(struct outcomes *r, const struct arguments *o, const struct c
     r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->anonymous, e);
     if (!r->failures)
         return -1;
-    return crash_failures(put_failure, r->failures) ? err_set(e, "out of memory") : 0;
+    crash_failures(put_failure, r->failures);
+    return 0;
 }
 
 void outcomes_free(struct outcomes *r)
@@ -186,14 +188,12 @@ void outcomes_slide(struct outcomes *r, const struct outcome *i, const struct co
 /* A slide that has a store already, made with other options, is in no list. */
 static void note_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
-    char *row;
     if (i->target && plan_has_store(i->path, i->target)) {
         failed_list_done(r->failures, i->path);
         return;
     }
     failed_list_add(r->failures, i->path, i->below, why->msg);
-    if (asprintf(&row, "%zu %s", i->below, i->path) < 0)
-        return; /* the list of a run after a crash is shorter */
+    char *row = memory_print("%zu %s", i->below, i->path);
     crash_failure(row, why->msg);
     free(row);
 }

@@ -4,6 +4,7 @@ A test is a function whose name begins with test_. It passes when it returns, is
 raises Skip, fails when it raises anything else. main() prints one line per test:
 "ok NAME", "skip NAME: reason", "later NAME: ..." (see TIERS), "not ok NAME: why".
 """
+import glob
 import hashlib
 import json
 import os
@@ -211,7 +212,12 @@ def failing_allocations(argv, out, *shims, first=None, most=None, **settings):
     with open(sites) as f:
         stacks = f.read().split()
     for k in at_each_site(stacks, most)[:first]:
-        yield once({"TORTURE_AT": k, **settings}), "allocation %d of %d" % (k, len(stacks))
+        ran, place = once({"TORTURE_AT": k, **settings}), "allocation %d of %d" % (k, len(stacks))
+        ended = re.search(r"^(wsi2h5|h5spec): out of memory$", ran.err, re.M)  # by what must be there
+        expect(not ended or ran.status == 5, "%s: status %d: %s", place, ran.status, ran.err)
+        left = glob.glob(os.path.join(os.path.dirname(out), ".*.part")) if out and ran.status in (0, 1, 4, 5) else []
+        expect(not left, "%s: %s is left: %s", place, left, ran.err)
+        yield ran, place
     server.close()
 
 

@@ -20,7 +20,7 @@ enum {
     EXIT_USAGE = 2,   /* wrong usage; nothing was begun */
     EXIT_STOPPED = 3, /* stopped by a signal; no unfinished file remains */
     EXIT_DAMAGED = 4, /* everything is written, some of it from damaged tiles */
-    EXIT_TROUBLE = 5, /* the machine failed (err_is_trouble), not the input: worth another try */
+    EXIT_TROUBLE = 5, /* the machine failed (err_is_trouble, memory.h), not the input: try again */
 };
 
 /* Comes first in main(). Opens /dev/null for each closed descriptor from 0 to 2; otherwise an

@@ -2,6 +2,7 @@
 #include "common/base/command.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 
 #include <errno.h>
@@ -241,11 +242,7 @@ static void set_defaults(const struct command *c, void *ctx)
 int command_help(const struct command *c)
 {
     char name[64];
-    void *defaults = malloc(c->bytes);
-    if (!defaults) {
-        cli_say("out of memory");
-        return EXIT_PART;
-    }
+    void *defaults = memory_need(1, c->bytes);
     set_defaults(c, defaults);
     full_name(c, name);
     printf("Usage: %s %s\n\n", name, c->usage);

@@ -65,6 +65,25 @@ int err_add(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+static void append(struct err *e, const char *text, size_t n)
+{
+    const size_t used = strlen(e->msg);
+    snprintf(e->msg + used, sizeof e->msg - used, "%.*s", (int)n, text);
+}
+
+void err_replace(struct err *e, const char *what, const char *by)
+{
+    const struct err old = *e;
+    const size_t n = strlen(what);
+    const char *from = old.msg;
+    e->msg[0] = 0;
+    for (const char *at; n && (at = strstr(from, what)); from = at + n) {
+        append(e, from, (size_t)(at - from));
+        append(e, by, strlen(by));
+    }
+    append(e, from, strlen(from));
+}
+
 bool err_is_trouble(const struct err *e)
 {
     static const int codes[] = {

@@ -36,6 +36,9 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
+/* Replaces every `what` in the message by `by`. */
+void err_replace(struct err *e, const char *what, const char *by);
+
 /* Is the machine to blame (disk, memory, network, GPU) and not the input? Then another try,
  * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
 bool err_is_trouble(const struct err *e);

@@ -2,11 +2,11 @@
 #include "common/base/failed_list.h"
 
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
 #include "common/base/table.h"
-#include "common/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,6 @@ struct failed_list {
     char *folder, *path;
     int64_t tasks, n, n_old; /* rows; the first n_old are of earlier runs */
     struct row *rows;
-    bool no_memory;
 };
 
 /* --- names --- */
@@ -69,9 +68,8 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
     int bad = 0;
     const int n = scandir(folder, &found, is_list, alphasort);
     for (int k = 0; k < n; k++) {
-        char *path = bad ? NULL : folder_join(folder, found[k]->d_name);
-        if (!bad)
-            bad = path ? is_ours(path) && file(ctx, path, e) : err_set(e, "out of memory");
+        char *path = folder_join(folder, found[k]->d_name);
+        bad = bad || (is_ours(path) && file(ctx, path, e));
         free(path);
         free(found[k]);
     }
@@ -83,17 +81,8 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
 
 static void add_row(struct failed_list *l, const char *slide, const char *reason)
 {
-    if ((l->n & (l->n + 1)) == 0) { /* grows at 0, 1, 3, 7 ... */
-        struct row *more = realloc(l->rows, (2 * (size_t)l->n + 2) * sizeof *more);
-        if (!more) {
-            l->no_memory = true;
-            return;
-        }
-        l->rows = more;
-    }
-    struct row *r = &l->rows[l->n++];
-    *r = (struct row){strdup(slide), strdup(reason)};
-    l->no_memory |= !r->slide || !r->reason;
+    l->rows = memory_grow(l->rows, l->n, sizeof *l->rows);
+    l->rows[l->n++] = (struct row){memory_copy(slide), memory_copy(reason)};
 }
 
 static void drop_row(struct row *r)
@@ -123,20 +112,14 @@ struct failed_list *failed_list_create(enum failed_list_of what, const char *fol
                                        int64_t tasks, bool anew, struct err *e)
 {
     char name[64] = "failed.csv";
-    struct failed_list *l = calloc(1, sizeof *l);
-    if (!l) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct failed_list *l = memory_need(1, sizeof *l);
     if (tasks > 1)
         snprintf(name, sizeof name, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, tasks);
     l->what = what;
     l->tasks = tasks > 1 ? tasks : 0;
-    l->folder = strdup(folder);
+    l->folder = memory_copy(folder);
     l->path = folder_join(folder, name);
-    int bad = l->folder && l->path ? 0 : err_set(e, "out of memory");
-    if (!bad && !anew)
-        bad = failed_list_find(folder, take_old, l, e);
+    const int bad = anew ? 0 : failed_list_find(folder, take_old, l, e);
     l->n_old = l->n;
     if (!bad)
         return l;
@@ -200,7 +183,7 @@ void failed_list_add(struct failed_list *l, const char *path, size_t below, cons
     err_set(&text, "%s", reason);
     err_set(&shown, "%s", path);
     if (name != path)
-        text_replace(text.msg, sizeof text.msg, shown.msg, name);
+        err_replace(&text, shown.msg, name);
     for (struct row *r = l->rows; r < l->rows + l->n_old; r++)
         if (r->slide &&
             (l->what == FAILED_RESULTS ? names_result(r->slide, path) : !strcmp(r->slide, name)))
@@ -270,8 +253,6 @@ static int remove_old(void *ctx, const char *path, struct err *e)
 
 int failed_list_write(struct failed_list *l, struct err *e)
 {
-    if (l->no_memory)
-        return err_set(e, "%s: out of memory", l->path);
     if (failed_list_count(l) > 0 && publish_text(l, e))
         return err_add(e, "%s", l->path);
     return failed_list_find(l->folder, remove_old, l, e);

@@ -36,7 +36,7 @@ struct failed_list *failed_list_create(enum failed_list_of what, const char *fol
  * by the name of the result. NULL is allowed. */
 void failed_list_done(struct failed_list *l, const char *path);
 /* Adds the slide at `path`; path + below is its path below the folder that was given. A reason
- * names it as the row does. When memory is short, failed_list_write() fails. NULL is allowed. */
+ * names it as the row does. NULL is allowed. */
 void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *reason);
 /* Replaces the folder's lists. The message names the file. */
 int failed_list_write(struct failed_list *l, struct err *e);

@@ -1,6 +1,8 @@
 /* folder.c - see folder.h. */
 #include "common/base/folder.h"
 
+#include "common/base/memory.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <search.h>
@@ -24,17 +26,11 @@ struct find {
     void *seen; /* tsearch() tree of struct place: every folder that was or is searched */
 };
 
-static int no_memory(struct err *e)
-{
-    return err_set(e, "out of memory");
-}
-
 char *folder_join(const char *folder, const char *name)
 {
-    char *path;
     const size_t n = strlen(folder);
     const char *slash = n && folder[n - 1] == '/' ? "" : "/";
-    return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+    return memory_print("%s%s%s", folder, slash, name);
 }
 
 bool folder_is(const char *path)
@@ -43,34 +39,27 @@ bool folder_is(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Is there a FOLDER/NAME.ENDING? *file is NULL if not. */
-static int try_name(const char *folder, const struct folder_name *name, const char *ending,
-                    char **file, struct err *e)
+/* FOLDER/NAME.ENDING if it exists, else NULL. */
+static char *try_name(const char *folder, const struct folder_name *name, const char *ending)
 {
     struct stat st;
-    *file = NULL;
     if (name->n == 0 || memchr(name->text, '/', name->n))
-        return 0;
-    if (asprintf(file, "%s/%.*s.%s", folder, (int)name->n, name->text, ending) < 0) {
-        *file = NULL;
-        return no_memory(e);
-    }
-    if (stat(*file, &st) && errno == ENOENT) {
-        free(*file);
-        *file = NULL;
-    }
-    return 0;
+        return NULL;
+    char *file = memory_print("%s/%.*s.%s", folder, (int)name->n, name->text, ending);
+    if (!stat(file, &st) || errno != ENOENT)
+        return file;
+    free(file);
+    return NULL;
 }
 
-int folder_file_named(const char *folder, const struct folder_name *names, int n,
-                      const char *const *endings, char **file, struct err *e)
+char *folder_file_named(const char *folder, const struct folder_name *names, int n,
+                        const char *const *endings)
 {
-    *file = NULL;
+    char *file = NULL;
     for (int k = 0; k < n; k++)
-        for (const char *const *ending = endings; *ending; ending++)
-            if (try_name(folder, &names[k], *ending, file, e) || *file)
-                return *file ? 0 : -1;
-    return 0;
+        for (const char *const *ending = endings; *ending && !file; ending++)
+            file = try_name(folder, &names[k], *ending);
+    return file;
 }
 
 static int by_place(const void *a, const void *b)
@@ -81,63 +70,66 @@ static int by_place(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* 1 when the folder is new, 0 when it has been searched before, -1. */
-static int is_new(struct find *f, const struct stat *st, struct err *e)
+/* Has the folder not been searched before? */
+static bool is_new(struct find *f, const struct stat *st)
 {
-    struct place *p = malloc(sizeof *p);
-    if (!p)
-        return no_memory(e);
+    struct place *p = memory_need(1, sizeof *p);
     *p = (struct place){st->st_dev, st->st_ino};
     struct place **at = tsearch(p, &f->seen, by_place);
-    if (at && *at == p)
-        return 1;
+    if (!at)
+        memory_end();
+    if (*at == p)
+        return true;
     free(p);
-    return at ? 0 : no_memory(e);
+    return false;
 }
 
-static int skip(struct find *f, const char *path, const char *why, struct err *e)
+static void skip(struct find *f, const char *path, const char *why)
 {
-    return f->ops->skipped ? f->ops->skipped(f->ctx, path, why, e) : 0;
+    if (f->ops->skipped)
+        f->ops->skipped(f->ctx, path, why);
 }
 
-static int search(struct find *f, const char *folder, const struct stat *st, int depth,
-                  struct err *e);
+static void search(struct find *f, const char *folder, const struct stat *st, int depth);
 
-static int take_folder(struct find *f, const char *path, const struct stat *st, int depth,
-                       struct err *e)
+static void take_folder(struct find *f, const char *path, const struct stat *st, int depth)
 {
     const char *why = f->ops->excludes ? f->ops->excludes(path) : NULL;
     if (why)
-        return skip(f, path, why, e);
-    if (depth >= MOST_DEPTH)
-        return f->ops->problem(f->ctx, path, "too many folders inside each other", e);
-    return search(f, path, st, depth + 1, e);
+        skip(f, path, why);
+    else if (depth >= MOST_DEPTH)
+        f->ops->problem(f->ctx, path, "too many folders inside each other");
+    else
+        search(f, path, st, depth + 1);
 }
 
 /* A name without a file behind it, errno says why. */
-static int take_missing(struct find *f, const char *path, const char *name, struct err *e)
+static void take_missing(struct find *f, const char *path, const char *name)
 {
     struct stat st;
     const int code = errno;
     const bool link = code == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode);
     const char *why = link ? "dangling link: its target does not exist" : strerror(code);
-    return f->ops->wants(name) || !strchr(name, '.') ? f->ops->problem(f->ctx, path, why, e)
-                                                     : skip(f, path, why, e);
+    if (f->ops->wants(name) || !strchr(name, '.'))
+        f->ops->problem(f->ctx, path, why);
+    else
+        skip(f, path, why);
 }
 
-static int take(struct find *f, const char *path, const char *name, int depth, struct err *e)
+static void take(struct find *f, const char *path, const char *name, int depth)
 {
     struct stat st;
     if (name[0] == '.')
-        return skip(f, path, "hidden", e);
-    if (stat(path, &st))
-        return take_missing(f, path, name, e);
-    if (S_ISDIR(st.st_mode))
-        return take_folder(f, path, &st, depth, e);
-    if (!S_ISREG(st.st_mode) ||
-        !(f->ops->wants(name) || (f->ops->is_wanted && f->ops->is_wanted(path))))
-        return skip(f, path, "its name has another ending", e);
-    return f->ops->file(f->ctx, path, e);
+        skip(f, path, "hidden");
+    else if (stat(path, &st))
+        take_missing(f, path, name);
+    else if (S_ISDIR(st.st_mode))
+        take_folder(f, path, &st, depth);
+    else if (S_ISREG(st.st_mode) &&
+             (f->ops->wants(name) || (f->ops->is_wanted && f->ops->is_wanted(path))))
+        f->ops->file(f->ctx, path);
+    else
+        skip(f, path, "its name has another ending");
 }
 
 static int is_name(const struct dirent *entry)
@@ -150,59 +142,57 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name); /* alphasort depends on the locale */
 }
 
-static int search(struct find *f, const char *folder, const struct stat *st, int depth,
-                  struct err *e)
+static void search(struct find *f, const char *folder, const struct stat *st, int depth)
 {
-    const int first = is_new(f, st, e);
     struct dirent **names;
-    if (first < 0)
-        return -1;
-    if (first == 0)
-        return skip(f, folder, "leads to a folder above it or one that is already searched", e);
+    if (!is_new(f, st)) {
+        skip(f, folder, "leads to a folder above it or one that is already searched");
+        return;
+    }
     const int n = scandir(folder, &names, is_name, by_name);
-    if (n < 0)
-        return errno == ENOMEM ? no_memory(e) : f->ops->problem(f->ctx, folder, strerror(errno), e);
-    int r = 0;
+    if (n < 0 && errno == ENOMEM)
+        memory_end();
+    if (n < 0) {
+        f->ops->problem(f->ctx, folder, strerror(errno));
+        return;
+    }
     for (int k = 0; k < n; k++) {
-        char *path = r == 0 ? folder_join(folder, names[k]->d_name) : NULL;
-        if (r == 0)
-            r = path ? take(f, path, names[k]->d_name, depth, e) : no_memory(e);
+        char *path = folder_join(folder, names[k]->d_name);
+        take(f, path, names[k]->d_name, depth);
         free(path);
         free(names[k]);
     }
     free(names);
-    return r == 0 && f->ops->end ? f->ops->end(f->ctx, folder, e) : r;
+    if (f->ops->end)
+        f->ops->end(f->ctx, folder);
 }
 
 /* Notes the folders above the first one as searched, so that no link leads out through them.
  * Shortens `real`, its full path. */
-static int note_above(struct find *f, char *real, struct err *e)
+static void note_above(struct find *f, char *real)
 {
-    int r = 0;
-    for (char *slash; real[1] && r >= 0 && (slash = strrchr(real, '/'));) {
+    for (char *slash; real[1] && (slash = strrchr(real, '/'));) {
         struct stat st;
         *slash = 0;
         if (!stat(slash == real ? "/" : real, &st))
-            r = is_new(f, &st, e);
+            is_new(f, &st);
     }
-    return r < 0 ? -1 : 0;
 }
 
-int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, struct err *e)
+void folder_find(const char *folder, const struct folder_ops *ops, void *ctx)
 {
     struct find f = {.ops = ops, .ctx = ctx};
     struct stat st;
     char *real = realpath(folder, NULL);
     if (!real || stat(folder, &st)) {
         free(real);
-        return ops->problem(ctx, folder, strerror(errno), e);
+        ops->problem(ctx, folder, strerror(errno));
+        return;
     }
-    int r = note_above(&f, real, e);
+    note_above(&f, real);
     free(real);
-    if (r == 0)
-        r = search(&f, folder, &st, 0, e);
+    search(&f, folder, &st, 0);
     tdestroy(f.seen, free);
-    return r;
 }
 
 /* --- creating --- */
@@ -227,8 +217,8 @@ static int make_one(const char *path, struct err *e)
 
 int folder_make(const char *path, struct err *e)
 {
-    char *copy = strdup(path);
-    int r = copy ? 0 : err_set(e, "out of memory");
+    char *copy = memory_copy(path);
+    int r = 0;
     for (char *slash = copy; r == 0 && (slash = strchr(slash + 1, '/'));) {
         *slash = 0;
         r = make_one(copy, e);
@@ -243,8 +233,9 @@ int folder_make(const char *path, struct err *e)
 int folder_make_for(const char *file, struct err *e)
 {
     const char *slash = strrchr(file, '/');
-    char *folder = slash && slash > file ? strndup(file, (size_t)(slash - file)) : strdup(".");
-    const int r = folder ? folder_make(folder, e) : err_set(e, "out of memory");
+    char *folder =
+        slash && slash > file ? memory_copy_part(file, (size_t)(slash - file)) : memory_copy(".");
+    const int r = folder_make(folder, e);
     free(folder);
     return r;
 }

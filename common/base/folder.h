@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a search finds. Each callback returns 0, or -1 to end the search. */
+/* What a search finds. */
 struct folder_ops {
     /* Is a file of this name looked for? */
     bool (*wants)(const char *name);
@@ -17,14 +17,14 @@ struct folder_ops {
     bool (*is_wanted)(const char *path);
     /* May be NULL. Why a subfolder is not searched; NULL when it is. */
     const char *(*excludes)(const char *path);
-    int (*file)(void *ctx, const char *path, struct err *e);
+    void (*file)(void *ctx, const char *path);
     /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
      * name has no ending, perhaps to a folder of such files. */
-    int (*problem)(void *ctx, const char *path, const char *why, struct err *e);
+    void (*problem)(void *ctx, const char *path, const char *why);
     /* May be NULL. Whatever else the search passes over. */
-    int (*skipped)(void *ctx, const char *path, const char *why, struct err *e);
+    void (*skipped)(void *ctx, const char *path, const char *why);
     /* May be NULL. All names of this folder have been handed over. */
-    int (*end)(void *ctx, const char *folder, struct err *e);
+    void (*end)(void *ctx, const char *folder);
 };
 
 /*
@@ -33,12 +33,10 @@ struct folder_ops {
  *   - Subfolders are searched, also through links. Each folder is searched once: a link to a folder
  *     above it, or a second link to the same folder, is skipped.
  *   - Names that begin with a dot are skipped.
- *
- * -1: a callback failed, or out of memory.
  */
-int folder_find(const char *folder, const struct folder_ops *ops, void *ctx, struct err *e);
+void folder_find(const char *folder, const struct folder_ops *ops, void *ctx);
 
-/* FOLDER/NAME, to be free()d; NULL when out of memory. */
+/* FOLDER/NAME, to be free()d. */
 char *folder_join(const char *folder, const char *name);
 
 /* Is this a folder, or a link to one? */
@@ -52,11 +50,11 @@ struct folder_name {
 
 /*
  * Looks for FOLDER/NAME.ENDING: the first name with each of the endings, then the next name. Names
- * that are empty or have a '/' are passed over. `endings` ends with NULL. *file is the first that
- * exists, even if it cannot be read, to be free()d, or NULL if there is none. -1: out of memory.
+ * that are empty or have a '/' are passed over. `endings` ends with NULL. Returns the first that
+ * exists, even if it cannot be read, to be free()d, or NULL if there is none.
  */
-int folder_file_named(const char *folder, const struct folder_name *names, int n,
-                      const char *const *endings, char **file, struct err *e);
+char *folder_file_named(const char *folder, const struct folder_name *names, int n,
+                        const char *const *endings);
 
 /* Creates the folder and those above it, as mkdir -p does. */
 int folder_make(const char *path, struct err *e);

@@ -7,6 +7,8 @@
  */
 #include "common/base/pipe.h"
 
+#include "common/base/memory.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
@@ -144,14 +146,9 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
     assert(depth >= 1 && threads >= 1);
     struct pipe p = {
         .ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes, .depth = depth, .err = e};
-    struct worker *w = calloc((size_t)threads, sizeof *w);
+    struct worker *w = memory_need((size_t)threads, sizeof *w);
     int started = 0;
-    p.done = calloc((size_t)depth, sizeof *p.done);
-    if (!w || !p.done) {
-        free(w);
-        free(p.done);
-        return err_set(e, "out of memory");
-    }
+    p.done = memory_need((size_t)depth, sizeof *p.done);
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.room, NULL);
     pthread_cond_init(&p.caller, NULL);

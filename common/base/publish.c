@@ -1,11 +1,14 @@
 /* publish.c - see publish.h. */
 #include "common/base/publish.h"
 
+#include "common/base/memory.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +19,22 @@
 
 enum { MOST_ENDING = 16 }; /* bytes of the ending that a cut name keeps */
 
-/* The folder of a path, "." when it has none. Owned by the caller; NULL when out of memory. */
+/* The temporary files of this process. The lock is held while one is created, renamed or removed,
+ * so that publish_abort_all() finds each of them; nothing is allocated then. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct unfinished {
+    const char *path;
+    struct unfinished *next;
+} * unfinished;
+static _Atomic pid_t writer_id; /* this process, not a child of fork() */
+
+/* The folder of a path, "." when it has none. Owned by the caller. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+        return memory_copy(".");
+    return memory_copy_part(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
 static const char *base_of(const char *path)
@@ -43,16 +55,15 @@ static void host_name(char host[64])
 }
 
 /* BASE of a temporary name. A long one is cut, so that the whole name has at most NAME_MAX bytes:
- * its beginning, a hash of all of it, and its ending. NULL when out of memory. */
+ * its beginning, a hash of all of it, and its ending. */
 static char *temp_base(const char *name, const char *host)
 {
     const size_t n = strlen(name), numbers = sizeof "..--.part" + 7 + 10; /* process, count */
     const size_t room = NAME_MAX - numbers - strlen(host);
     const char *dot = strrchr(name, '.');
     uint32_t hash = 2166136261; /* FNV-1a */
-    char *base;
     if (n <= room)
-        return strdup(name);
+        return memory_copy(name);
     for (const char *c = name; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619;
     size_t cut = room - MOST_ENDING - 9;
@@ -60,7 +71,7 @@ static char *temp_base(const char *name, const char *host)
         cut--;
     if (!dot || strlen(dot) > MOST_ENDING)
         dot = "";
-    return asprintf(&base, "%.*s~%08" PRIx32 "%s", (int)cut, name, hash, dot) < 0 ? NULL : base;
+    return memory_print("%.*s~%08" PRIx32 "%s", (int)cut, name, hash, dot);
 }
 
 /* Temporary names that this process has made. */
@@ -122,20 +133,60 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
     closedir(d);
 }
 
+/* --- the files that are not finished --- */
+
+/* Creates the file at p->temp_path. -1: errno says why. */
+static int create_file(struct publish *p)
+{
+    struct unfinished *u = memory_need(1, sizeof *u);
+    pthread_mutex_lock(&lock);
+    p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (p->fd >= 0) {
+        *u = (struct unfinished){p->temp_path, unfinished};
+        unfinished = u;
+        writer_id = getpid();
+    }
+    pthread_mutex_unlock(&lock);
+    if (p->fd >= 0)
+        return 0;
+    free(u);
+    return -1;
+}
+
+/* The temporary file has its final name or is removed. The lock is held. */
+static void forget_file(struct publish *p)
+{
+    struct unfinished **at = &unfinished;
+    while ((*at)->path != p->temp_path)
+        at = &(*at)->next;
+    struct unfinished *gone = *at;
+    *at = gone->next;
+    free(gone);
+    free(p->temp_path);
+    p->temp_path = NULL;
+}
+
+void publish_abort_all(void)
+{
+    if (writer_id != getpid())
+        return;
+    pthread_mutex_lock(&lock); /* for good: no other thread publishes any more */
+    for (const struct unfinished *u = unfinished; u; u = u->next)
+        unlink(u->path);
+}
+
 /* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
 static int create_temp(struct publish *p, const char *folder, const char *base, const char *host,
                        struct err *e)
 {
+    int r;
     do {
         free(p->temp_path);
-        if (asprintf(&p->temp_path, "%s/.%s.%s-%ld-%u.part", folder, base, host, (long)getpid(),
-                     ++names_made) < 0) {
-            p->temp_path = NULL;
-            return err_set(e, "out of memory");
-        }
-        p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (p->fd < 0 && errno == EEXIST);
-    if (p->fd >= 0)
+        p->temp_path =
+            memory_print("%s/.%s.%s-%ld-%u.part", folder, base, host, (long)getpid(), ++names_made);
+        r = create_file(p);
+    } while (r && errno == EEXIST);
+    if (r == 0)
         return 0;
     free(p->temp_path);
     p->temp_path = NULL;
@@ -149,8 +200,7 @@ void publish_clean(const char *final_path)
     char *folder = folder_of(final_path);
     host_name(host);
     char *base = temp_base(base_of(final_path), host);
-    if (folder && base)
-        remove_leftovers(folder, base, host);
+    remove_leftovers(folder, base, host);
     free(base);
     free(folder);
 }
@@ -165,17 +215,12 @@ void publish_clean_folder(const char *folder)
 int publish_begin(struct publish *p, const char *final_path, struct err *e)
 {
     char host[64];
-    *p = (struct publish){.fd = -1};
     char *folder = folder_of(final_path);
-    p->final_path = strdup(final_path);
     host_name(host);
     char *base = temp_base(base_of(final_path), host);
-    int r = -1;
-    if (folder && base && p->final_path) {
-        remove_leftovers(folder, base, host);
-        r = create_temp(p, folder, base, host, e);
-    } else
-        err_set(e, "out of memory");
+    *p = (struct publish){.final_path = memory_copy(final_path), .fd = -1};
+    remove_leftovers(folder, base, host);
+    const int r = create_temp(p, folder, base, host, e);
     free(base);
     free(folder);
     if (r) {
@@ -212,7 +257,7 @@ int publish_make_private(int fd, struct err *e)
 int publish_sync_folder_of(const char *path, struct err *e)
 {
     char *folder = folder_of(path);
-    const int r = folder ? sync_folder(folder, e) : err_set(e, "out of memory");
+    const int r = sync_folder(folder, e);
     free(folder);
     return r;
 }
@@ -226,17 +271,18 @@ static int put_in_place(struct publish *p, struct err *e)
     p->fd = -1;
     if (close(fd))
         return err_sys(e, "cannot write to disk");
-    if (rename(p->temp_path, p->final_path))
-        return err_sys(e, "cannot rename the temporary file");
-    free(p->temp_path);
-    p->temp_path = NULL;
-    return 0;
+    pthread_mutex_lock(&lock);
+    const int r = rename(p->temp_path, p->final_path);
+    if (r == 0)
+        forget_file(p);
+    pthread_mutex_unlock(&lock);
+    return r ? err_sys(e, "cannot rename the temporary file") : 0;
 }
 
 int publish_commit(struct publish *p, struct err *e)
 {
     char *folder = folder_of(p->final_path);
-    int r = folder ? put_in_place(p, e) : err_set(e, "out of memory");
+    int r = put_in_place(p, e);
     if (r == 0)
         r = sync_folder(folder, e);
     free(folder);
@@ -249,11 +295,13 @@ void publish_abort(struct publish *p)
     if (p->temp_path) {
         if (p->fd >= 0 && ftruncate(p->fd, 0))
             errno = 0; /* then the last descriptor frees the blocks */
+        pthread_mutex_lock(&lock);
         unlink(p->temp_path);
+        forget_file(p);
+        pthread_mutex_unlock(&lock);
     }
     if (p->fd >= 0)
         close(p->fd);
-    free(p->temp_path);
     free(p->final_path);
     *p = (struct publish){.fd = -1};
 }

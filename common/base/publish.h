@@ -44,5 +44,8 @@ int publish_sync_folder_of(const char *path, struct err *e);
 /* Removes the temporary file, and frees its blocks even if another descriptor is still open.
  * Harmless after publish_commit() and on a zeroed struct with fd -1. */
 void publish_abort(struct publish *p);
+/* Removes the temporary files of this process, which ends: no file can be published after it.
+ * Allocates nothing. */
+void publish_abort_all(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "common/base/table.h"
 
 #include "common/base/csv.h"
+#include "common/base/memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -97,17 +98,8 @@ static int add_row(struct table *t, int64_t line, char **cells, int64_t n, struc
         return err_set(e, "line %" PRId64 ": %" PRId64 " fields, but the header has %" PRId64, line,
                        n, t->columns);
     t->columns = n;
-    if ((rows & (rows - 1)) == 0) { /* a power of two: full */
-        const size_t room = rows ? 2 * rows : 1;
-        char **more = realloc(t->cells, room * (size_t)n * sizeof *more);
-        if (!more)
-            return err_set(e, "out of memory");
-        t->cells = more;
-        int64_t *lines = realloc(t->lines, room * sizeof *lines);
-        if (!lines)
-            return err_set(e, "out of memory");
-        t->lines = lines;
-    }
+    t->cells = memory_grow(t->cells, (int64_t)rows, (size_t)n * sizeof *t->cells);
+    t->lines = memory_grow(t->lines, (int64_t)rows, sizeof *t->lines);
     memcpy(t->cells + rows * (size_t)n, cells, (size_t)n * sizeof *cells);
     t->lines[rows] = line;
     t->rows = (int64_t)rows;

@@ -5,7 +5,6 @@
 
 #include <locale.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -114,24 +113,4 @@ int text_fit(char *out, size_t size, const char *s, int columns)
         out[used] = 0;
     utf8_end(before);
     return printed;
-}
-
-void text_replace(char *text, size_t size, const char *what, const char *by)
-{
-    const size_t n = strlen(what), m = strlen(by);
-    char *copy = n ? strdup(text) : NULL;
-    size_t at = 0;
-    for (const char *from = copy; from && *from && at < size - 1;) {
-        if (strncmp(from, what, n)) {
-            text[at++] = *from++;
-            continue;
-        }
-        const size_t some = m < size - 1 - at ? m : size - 1 - at;
-        memcpy(text + at, by, some);
-        at += some;
-        from += n;
-    }
-    if (copy)
-        text[at] = 0;
-    free(copy);
 }

@@ -20,7 +20,4 @@ int text_columns(const char *s);
  * `out`. */
 int text_fit(char *out, size_t size, const char *s, int columns);
 
-/* Replaces every `what` in text[size] by `by`; what does not fit is cut. */
-void text_replace(char *text, size_t size, const char *what, const char *by);
-
 #endif

@@ -7,6 +7,7 @@
  */
 #include "common/hdf5/guard.h"
 
+#include "common/base/memory.h"
 #include "common/hdf5/guard_dense.h"
 #include "common/hdf5/guard_layout.h"
 #include "common/hdf5/guard_messages.h"
@@ -119,9 +120,9 @@ static int add_block(const struct guard *g, struct blocks *all, uint64_t address
     for (int k = 0; k < all->n; k++)
         if (all->address[k] == address)
             return guard_reject(g, "the header refers to itself");
-    unsigned char *bytes = malloc((size_t)n + 1);
+    unsigned char *bytes = memory_try((size_t)n + 1, 1, g->e);
     if (!bytes)
-        return err_sys(g->e, "out of memory");
+        return -1;
     all->bytes[all->n] = bytes;
     all->size[all->n] = (size_t)n;
     all->address[all->n++] = address;
@@ -193,9 +194,9 @@ static int look_at(struct guard *g, uint64_t address)
 {
     if (guard_begin(g))
         return -1;
-    struct blocks *all = malloc(sizeof *all); /* large, and few of them are used */
+    struct blocks *all = memory_try(1, sizeof *all, g->e); /* large, and few of them are used */
     if (!all)
-        return err_sys(g->e, "out of memory");
+        return -1;
     all->n = 0;
     int r = check_header(g, all, address);
     const int why = errno;
@@ -255,9 +256,7 @@ char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value
     of->searched = g.heap_searched;
     if (r == 0 && found.left != n)
         r = guard_reject(&g, "a text has another length than it says");
-    if (r == 0 && !(text = calloc((size_t)n + 1, 1)))
-        err_sys(e, "out of memory");
-    if (text)
+    if (r == 0 && (text = memory_try_zero((size_t)n + 1, 1, e)))
         memcpy(text, found.at, (size_t)n);
     const int why = errno;
     free(g.heap);

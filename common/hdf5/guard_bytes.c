@@ -1,6 +1,7 @@
 /* guard_bytes.c - see guard_bytes.h. */
 #include "common/hdf5/guard_bytes.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 
 #include <errno.h>
@@ -135,9 +136,9 @@ uint32_t guard_lookup3(const unsigned char *p, size_t n)
 
 int guard_checksum(const struct guard *g, uint64_t address, size_t n)
 {
-    unsigned char *bytes = malloc(n + 4);
+    unsigned char *bytes = memory_try(n + 4, 1, g->e);
     if (!bytes)
-        return err_sys(g->e, "out of memory");
+        return -1;
     int r = guard_read(g, address, bytes, n + 4);
     if (r == 0 && guard_lookup3(bytes, n) != guard_number(bytes + n, 4))
         r = guard_reject(g, "the checksum of the header is wrong");
@@ -162,8 +163,8 @@ static int read_heap(struct guard *g, uint64_t address)
     if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !guard_inside(g, address, n))
         return guard_reject(g, "a heap of texts has invalid sizes");
     free(g->heap);
-    if (!(g->heap = malloc((size_t)n)))
-        return err_sys(g->e, "out of memory");
+    if (!(g->heap = memory_try((size_t)n, 1, g->e)))
+        return -1;
     g->heap_address = address;
     g->heap_bytes = n;
     return guard_read(g, address, g->heap, (size_t)n);

@@ -18,6 +18,7 @@
  */
 #include "common/hdf5/guard_dense.h"
 
+#include "common/base/memory.h"
 #include "common/hdf5/guard_messages.h"
 
 #include <errno.h>
@@ -199,10 +200,10 @@ static int read_blocks(struct dense *d)
     if (d->allocated > space || d->allocated > d->g->file_bytes || guard_u64(h + 46) != space ||
         guard_u64(h + 62) > space || !is_intact(h, sizeof h - CHECKSUM))
         return bad_heap(d);
-    d->bytes = malloc((size_t)d->allocated + 1);
-    d->blocks = malloc((size_t)(d->allocated / d->shape->start + 1) * sizeof *d->blocks);
-    if (!d->bytes || !d->blocks)
-        return err_sys(d->g->e, "out of memory");
+    const size_t blocks = (size_t)(d->allocated / d->shape->start + 1);
+    if (!(d->bytes = memory_try((size_t)d->allocated + 1, 1, d->g->e)) ||
+        !(d->blocks = memory_try(blocks, sizeof *d->blocks, d->g->e)))
+        return -1;
     if (rows ? add_rows(d, root, 0, (unsigned)rows) : add_block(d, root, 0, d->shape->start))
         return -1;
     return d->used == d->allocated ? 0 : bad_heap(d);

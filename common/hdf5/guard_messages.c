@@ -1,6 +1,8 @@
 /* guard_messages.c - see guard_messages.h. */
 #include "common/hdf5/guard_messages.h"
 
+#include "common/base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +59,10 @@ static void note_crc32(struct guard_table *t, const struct guard_attribute *a)
 static int add_attribute(const struct guard *g, struct guard_attribute a)
 {
     struct guard_attributes *all = g->attributes;
-    if (all->n == all->room) {
-        const size_t room = 2 * all->room + 32;
-        struct guard_attribute *more = realloc(all->list, room * sizeof *more);
-        if (!more)
-            return err_sys(g->e, "out of memory");
-        all->list = more;
-        all->room = room;
-    }
+    all->list = memory_grow(all->list, (int64_t)all->n, sizeof *all->list);
     const size_t name = strlen(a.name) + 1, n = name + a.type_bytes + a.space_bytes + a.value_bytes;
-    if (!(a.bytes = malloc(n)))
-        return err_sys(g->e, "out of memory");
+    if (!(a.bytes = memory_try(n, 1, g->e)))
+        return -1;
     unsigned char *at = a.bytes;
     a.name = memcpy(at, a.name, name);
     a.type = memcpy(at += name, a.type, a.type_bytes);

@@ -27,7 +27,7 @@ struct guard_table {
 /* All attributes of an object. Starts as {0}. */
 struct guard_attributes {
     struct guard_attribute *list;
-    size_t n, room;
+    size_t n;
     uint64_t searched; /* bytes of the heap that were looked through for texts */
 };
 

@@ -1,6 +1,7 @@
 /* h5.c - see h5.h. */
 #include "common/hdf5/h5.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/guard.h"
 
@@ -127,12 +128,10 @@ static int write_chunk(hid_t ds, const char *name, size_t n, size_t size, const 
     const struct codec_params p = {codec_find("deflate"), (int64_t)n, (int64_t)size, 1};
     const hsize_t first[3] = {0};
     struct codec_work *work = codec_create(e);
-    uint8_t *shuffled = malloc(n * size), *packed = malloc(n * size);
+    uint8_t *shuffled = memory_try(n, size, e), *packed = memory_try(n, size, e);
     size_t bytes = 0;
     int r = -1;
-    if (!work || !shuffled || !packed) {
-        err_set(e, "out of memory");
-    } else {
+    if (work && shuffled && packed) {
         h5_shuffle(data, n, size, shuffled);
         r = codec_encode(work, &p, shuffled, packed, &bytes, e);
     }
@@ -301,10 +300,8 @@ char *h5_read_texts(hid_t parent, const char *name, hsize_t n, size_t *width, st
     if (type < 0)
         return NULL;
     *width = H5Tget_size(type);
-    char *texts = n > SIZE_MAX / *width ? NULL : malloc((size_t)n * *width + 1);
-    if (!texts) {
-        err_set(e, "out of memory");
-    } else if (h5_read_array(parent, name, type, 1, &n, texts, e)) {
+    char *texts = memory_try((size_t)n + 1, *width, e);
+    if (texts && h5_read_array(parent, name, type, 1, &n, texts, e)) {
         free(texts);
         texts = NULL;
     }

@@ -1,6 +1,7 @@
 /* h5_attr.c - see h5_attr.h. */
 #include "common/hdf5/h5_attr.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/guard_bytes.h"
@@ -228,12 +229,10 @@ static char *text_of(const struct guard_attribute *a, struct err *e)
     const size_t n = size_of(a, STRING);
     if (is_variable_text(a))
         return guard_text(last.fd, &last.all, a->value, e);
-    char *text = n > 0 ? calloc(n + 1, 1) : NULL;
-    if (text)
-        memcpy(text, a->value, n);
-    else
-        err_set(e, n > 0 ? "out of memory" : "has the wrong type");
-    return text;
+    if (n > 0)
+        return memory_copy_part((const char *)a->value, n);
+    err_set(e, "has the wrong type");
+    return NULL;
 }
 
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e)
@@ -322,10 +321,8 @@ static int put_seal(hid_t object, const struct sealed *s, struct err *e)
 
 static int seal_all(hid_t object, bool texts_only, struct err *e)
 {
-    struct sealed s = {texts_only, 0, malloc(MOST_SEALED * sizeof *s.crc)};
+    struct sealed s = {texts_only, 0, memory_need(MOST_SEALED, sizeof *s.crc)};
     hsize_t first = 0;
-    if (!s.crc)
-        return err_set(e, "out of memory");
     int r = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &first, add_sealed, &s) < 0
                 ? h5_error(e, "cannot read the attributes")
                 : 0;

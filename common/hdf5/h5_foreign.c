@@ -1,6 +1,7 @@
 /* h5_foreign.c - see h5_foreign.h. */
 #include "common/hdf5/h5_foreign.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/base/temporary.h"
 #include "common/hdf5/h5_error.h"
@@ -268,9 +269,9 @@ static int check_answer(struct answer *a, int fd, struct err *e)
 
 int h5_foreign_read(const char *path, int fd, struct h5_foreign *out, struct err *e)
 {
-    struct answer *a = calloc(1, sizeof *a);
+    struct answer *a = memory_need(1, sizeof *a);
     int ends[2] = {-1, -1}, status = 0;
-    const pid_t pid = a && !pipe(ends) ? fork() : -1;
+    const pid_t pid = pipe(ends) ? -1 : fork();
     if (pid < 0) {
         free(a);
         return err_sys(e, "no process can be started to read it");

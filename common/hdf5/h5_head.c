@@ -1,6 +1,7 @@
 /* h5_head.c - see h5_head.h. */
 #include "common/hdf5/h5_head.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard_bytes.h"
 
@@ -15,8 +16,8 @@
 /* Do the first bytes of the file hold this text? */
 static bool head_holds(int fd, size_t bytes, const char *text)
 {
-    unsigned char *head = malloc(bytes);
-    const size_t n = head ? read_at(fd, 0, head, bytes) : 0;
+    unsigned char *head = memory_need(bytes, 1);
+    const size_t n = read_at(fd, 0, head, bytes);
     const bool found = n > 0 && memmem(head, n, text, strlen(text));
     free(head);
     return found;

@@ -1,6 +1,7 @@
 /* h5_image.c - see h5_image.h. An item of the pipe is a strip: a chunk of whole rows. */
 #include "common/hdf5/h5_image.h"
 
+#include "common/base/memory.h"
 #include "common/base/pipe.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5.h"
@@ -66,16 +67,14 @@ static int sink(void *ctx, void *slot, struct err *e)
 static int allocate(struct image *m, int threads, struct strip *strips, int depth, struct err *e)
 {
     const size_t bytes = codec_pixel_bytes(&m->strip);
-    if (!strips || !m->codecs)
-        return err_set(e, "out of memory");
     for (int t = 0; t < threads; t++)
         if (!(m->codecs[t] = codec_create(e)))
             return -1;
     for (int k = 0; k < depth; k++) {
-        strips[k].pixels = malloc(bytes);
-        strips[k].packed = malloc(bytes);
+        strips[k].pixels = memory_try(bytes, 1, e);
+        strips[k].packed = memory_try(bytes, 1, e);
         if (!strips[k].pixels || !strips[k].packed)
-            return err_set(e, "out of memory");
+            return -1;
     }
     return 0;
 }
@@ -84,16 +83,16 @@ static int run(struct image *m, int threads, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int depth = 2 * threads;
-    struct strip *strips = calloc((size_t)depth, sizeof *strips);
-    m->codecs = calloc((size_t)threads, sizeof *m->codecs);
+    struct strip *strips = memory_need((size_t)depth, sizeof *strips);
+    m->codecs = memory_need((size_t)threads, sizeof *m->codecs);
     int r = allocate(m, threads, strips, depth, e);
     if (r == 0)
         r = pipe_run(&ops, m, strips, sizeof *strips, depth, threads, e);
-    for (int k = 0; strips && k < depth; k++) {
+    for (int k = 0; k < depth; k++) {
         free(strips[k].pixels);
         free(strips[k].packed);
     }
-    for (int t = 0; m->codecs && t < threads; t++)
+    for (int t = 0; t < threads; t++)
         codec_free(m->codecs[t]);
     free(strips);
     free(m->codecs);

@@ -1,6 +1,7 @@
 /* h5_strips.c - see h5_strips.h. */
 #include "common/hdf5/h5_strips.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_error.h"
@@ -178,21 +179,14 @@ int64_t h5_strips_rows(const struct h5_strips *m)
 struct h5_strips *h5_strips_open(hid_t ds, const char *name, hid_t type, int rank,
                                  const hsize_t *dims, struct err *e)
 {
-    struct h5_strips *m = calloc(1, sizeof *m);
-    if (!m) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct h5_strips *m = memory_need(1, sizeof *m);
     m->ds = ds;
     m->name = name;
     if (look_at_filter(m, type, rank, dims, e))
         goto fail;
-    m->work = codec_create(e);
-    m->room = malloc(codec_pixel_bytes(&m->p));
-    m->stored = malloc(m->most);
-    if (m->work && m->room && m->stored)
+    if ((m->work = codec_create(e)) && (m->room = memory_try(codec_pixel_bytes(&m->p), 1, e)) &&
+        (m->stored = memory_try(m->most, 1, e)))
         return m;
-    err_set(e, "out of memory");
 fail:
     h5_strips_close(m);
     return NULL;

@@ -1,6 +1,7 @@
 /* geojson.c - see geojson.h. HAVE_JANSSON comes from the Makefile's probe. */
 #include "common/regions/geojson.h"
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 
 #ifdef HAVE_JANSSON
@@ -335,9 +336,9 @@ static int by_text(const void *a, const void *b)
 static int no_polygon(const char *path, const struct geojson_classes *c, const json_t *root,
                       struct err *e)
 {
-    struct listed *l = calloc(1, sizeof *l);
+    struct listed *l = memory_need(1, sizeof *l);
     char text[800] = "";
-    if (c->n == 0 || !l) {
+    if (c->n == 0) {
         free(l);
         return err_set(e, "%s: has no polygon; draw regions as areas and export them", path);
     }

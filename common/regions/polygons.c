@@ -1,6 +1,7 @@
 /* polygons.c - see polygons.h. A sweep over rows, with a list of the edges that cross the row. */
 #include "common/regions/polygons.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 
 #include <inttypes.h>
@@ -208,19 +209,13 @@ struct polygons_rows *polygons_open(const struct polygons *p, int64_t width, int
     if (check_work(p, height, &crossing, e))
         return NULL;
     const size_t room = (size_t)crossing + 1;
-    struct polygons_rows *r = calloc(1, sizeof *r);
-    if (!r) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct polygons_rows *r = memory_need(1, sizeof *r);
     *r = (struct polygons_rows){.p = p, .width = width, .height = height, .n = crossing};
-    r->order = malloc(room * sizeof *r->order);
-    r->active = malloc(room * sizeof *r->active);
-    r->keys = malloc(room * sizeof *r->keys);
-    r->spare = malloc(room * sizeof *r->spare);
-    r->spans = malloc(room * sizeof *r->spans);
-    if (!r->order || !r->active || !r->keys || !r->spare || !r->spans) {
-        err_set(e, "out of memory");
+    if (!(r->order = memory_try(room, sizeof *r->order, e)) ||
+        !(r->active = memory_try(room, sizeof *r->active, e)) ||
+        !(r->keys = memory_try(room, sizeof *r->keys, e)) ||
+        !(r->spare = memory_try(room, sizeof *r->spare, e)) ||
+        !(r->spans = memory_try(room, sizeof *r->spans, e))) {
         polygons_close(r);
         return NULL;
     }

@@ -5,6 +5,7 @@
  * behind the guard (guard.h), then the chunks' bytes, on any thread. HDF5's own index of the chunks
  * is for other programs; store_check() compares it with the tables.
  */
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_file.h"
@@ -133,12 +134,8 @@ static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};
 static struct store *open_store(const char *path, struct err *e)
 {
     struct stat st, now;
-    struct store *s = calloc(1, sizeof *s);
-    if (!s || !(s->path = strdup(path))) {
-        free(s);
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct store *s = memory_need(1, sizeof *s);
+    s->path = memory_copy(path);
     s->fd = s->direct_fd = -1;
     s->groups = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* before HDF5 opens it by its name */
@@ -481,9 +478,9 @@ static int check_first(const struct store *s, int64_t number, const struct store
         k++;
     if (k == n)
         return 0;
-    unsigned char *bytes = malloc(list[k].bytes);
+    unsigned char *bytes = memory_try(list[k].bytes, 1, e);
     if (!bytes)
-        return err_set(e, "out of memory");
+        return -1;
     const bool same = read_at(s->fd, list[k].offset, bytes, list[k].bytes) < list[k].bytes ||
                       codec_crc32(bytes, list[k].bytes) == list[k].crc32;
     free(bytes);
@@ -501,9 +498,8 @@ static int map_group(const struct store *s, const uint64_t places[TABLES], int64
     void *table[TABLES] = {NULL};
     int r = 0;
     for (int k = 0; r == 0 && k < TABLES; k++) {
-        table[k] = malloc((size_t)(rows * columns * tables[k].value_bytes));
-        r = table[k] ? read_table(s, k, places[k], rows, columns, table[k], e)
-                     : err_set(e, "out of memory");
+        table[k] = memory_try((size_t)(rows * columns), (size_t)tables[k].value_bytes, e);
+        r = table[k] ? read_table(s, k, places[k], rows, columns, table[k], e) : -1;
     }
     if (r == 0)
         r = fill_in(s, table, out, rows * columns, e);
@@ -531,11 +527,9 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
                 : 0;
     if (ds >= 0)
         H5Dclose(ds);
-    if (r == 0 && !(t->mask = malloc((size_t)(t->rows * t->cols))))
-        r = err_set(e, "out of memory");
-    if (r == 0)
-        r = h5_read_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, t->mask, e);
-    return r;
+    if (r || !(t->mask = memory_try(1, (size_t)(t->rows * t->cols), e)))
+        return -1;
+    return h5_read_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, t->mask, e);
 }
 
 static int find_tissue(struct store *s, struct store_tissue *t, struct err *e)
@@ -583,8 +577,8 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
         return err_set(e, "thumbnail has an invalid size");
     t->height = (int64_t)dims[0];
     t->width = (int64_t)dims[1];
-    if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * dims[2]))))
-        return err_set(e, "out of memory");
+    if (!(t->rgb = memory_try((size_t)(dims[0] * dims[1] * dims[2]), 1, e)))
+        return -1;
     const int r = h5_read_array(group, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);
     if (r == 0)
         return 1;
@@ -665,8 +659,8 @@ static int64_t read_sources(hid_t file, struct store_source **out, struct err *e
     int64_t n = 0;
     hid_t g = h5_open_group(file, "sources", e);
     int r = g < 0 ? -1 : h5_get_int(g, "count", 1, STORE_MOST_SOURCES, &n, e);
-    if (r == 0 && !(*out = calloc((size_t)n, sizeof **out)))
-        r = err_set(e, "out of memory");
+    if (r == 0 && !(*out = memory_try_zero((size_t)n, sizeof **out, e)))
+        r = -1;
     for (int64_t k = 0; r == 0 && k < n; k++)
         r = read_source(g, k + 1, *out + k, e);
     if (g >= 0)
@@ -722,9 +716,8 @@ static int add_group(const struct store *s, int64_t number, int64_t *bytes, stru
     uint64_t places[TABLES];
     const int64_t rows = store_group_chunk_rows(&s->info, number);
     const int64_t columns = store_chunk_columns(&s->info);
-    uint32_t *list = malloc((size_t)(rows * columns) * sizeof *list);
-    const int r = !list ? err_set(e, "out of memory")
-                  : look_at_group(s, number, places, e) ||
+    uint32_t *list = memory_try((size_t)(rows * columns), sizeof *list, e);
+    const int r = !list || look_at_group(s, number, places, e) ||
                           read_table(s, BYTES, places[BYTES], rows, columns, list, e)
                       ? err_add(e, "group %05lld", (long long)number + 1)
                       : 0;
@@ -766,9 +759,9 @@ static int check_icc(hid_t file, struct err *e)
         return -1;
     if (bytes < 1 || bytes > MOST)
         return err_set(e, "icc_profile has an invalid size");
-    void *data = malloc((size_t)bytes);
-    const int r = data ? h5_read_array(file, "icc_profile", H5T_NATIVE_UINT8, 1, &bytes, data, e)
-                       : err_set(e, "out of memory");
+    void *data = memory_try(1, (size_t)bytes, e);
+    const int r =
+        data ? h5_read_array(file, "icc_profile", H5T_NATIVE_UINT8, 1, &bytes, data, e) : -1;
     free(data);
     return r;
 }
@@ -872,9 +865,9 @@ static int check_index(struct store *s, int64_t number, struct err *e)
 {
     char name[32];
     const int64_t n = store_group_chunk_rows(&s->info, number) * store_chunk_columns(&s->info);
-    struct store_chunk *list = calloc((size_t)n, sizeof *list);
+    struct store_chunk *list = memory_try_zero((size_t)n, sizeof *list, e);
     if (!list)
-        return err_set(e, "%s: out of memory", s->path);
+        return err_add(e, "%s", s->path);
     int r = store_map_group(s, number, list, e);
     hid_t group = r ? -1 : open_group(s, number, name, e);
     hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", e);

@@ -6,6 +6,7 @@
  * written.
  */
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/hdf5/h5_exit.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_image.h"
@@ -98,24 +99,17 @@ static int put_head(hid_t f, const struct store_info *i, struct err *e)
 
 struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
 {
-    struct store_writer *w = calloc(1, sizeof *w);
-    if (!w) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct store_writer *w = memory_need(1, sizeof *w);
     w->info = *info;
     w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
     w->groups = w->properties = w->group = w->pixels = -1;
     w->file = (struct h5_file){.id = -1, .publish.fd = -1};
     size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
-    w->status = calloc(most, sizeof *w->status);
-    w->crc32 = calloc(most, sizeof *w->crc32);
-    w->bytes = calloc(most, sizeof *w->bytes);
-    w->offset = calloc(most, sizeof *w->offset);
-    if (!w->status || !w->crc32 || !w->bytes || !w->offset) {
-        err_set(e, "out of memory");
+    if (!(w->status = memory_try_zero(most, sizeof *w->status, e)) ||
+        !(w->crc32 = memory_try_zero(most, sizeof *w->crc32, e)) ||
+        !(w->bytes = memory_try_zero(most, sizeof *w->bytes, e)) ||
+        !(w->offset = memory_try_zero(most, sizeof *w->offset, e)))
         goto fail;
-    }
     const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION, METADATA};
     if (h5_file_create(&w->file, path, &format, e))
         goto fail;

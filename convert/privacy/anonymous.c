@@ -2,10 +2,10 @@
 #include "convert/privacy/anonymous.h"
 
 #include "common/base/csv.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/base/text.h"
 #include "convert/readers/slide.h"
 
 #include <errno.h>
@@ -40,22 +40,20 @@ int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e)
 
 /* --- the key file --- */
 
-/* "NAME,PATH\n" with the path quoted. NULL when out of memory. */
+/* "NAME,PATH\n" with the path quoted. */
 static char *line_of(const char *name, const char *path)
 {
     char *line = NULL;
     size_t n;
     FILE *f = open_memstream(&line, &n);
     if (!f)
-        return NULL;
+        memory_end();
     fprintf(f, "%s,", name);
     csv_exact(f, path);
     putc('\n', f);
-    const bool bad = ferror(f);
-    if (!fclose(f) && !bad)
-        return line;
-    free(line);
-    return NULL;
+    if (ferror(f) || fclose(f))
+        memory_end();
+    return line;
 }
 
 /* 1: the file has the line, 0: it does not, -1. */
@@ -66,9 +64,7 @@ static int has_line(int fd, const char *line, struct err *e)
         return err_sys(e, "cannot read");
     if (!S_ISREG(st.st_mode) || st.st_size > MOST_KEY_FILE)
         return err_set(e, "is not a key file");
-    char *text = calloc(1, (size_t)st.st_size + 1);
-    if (!text)
-        return err_set(e, "out of memory");
+    char *text = memory_need(1, (size_t)st.st_size + 1);
     const bool bad = read_at(fd, 0, text, (size_t)st.st_size) < (size_t)st.st_size && errno;
     const char *found = strstr(text, line);
     const int has = found && (found == text || found[-1] == '\n');
@@ -90,8 +86,6 @@ static int add_line(int fd, const char *line, struct err *e)
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
 {
     char *line = line_of(name, path);
-    if (!line)
-        return err_set(e, "out of memory");
     const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     int r = fd < 0 ? err_sys(e, "cannot open") : publish_make_private(fd, e);
     r = r ? r : add_line(fd, line, e);
@@ -110,12 +104,12 @@ void anonymous_mask(struct err *e, const char *path, const char *by)
     struct err shown; /* the path as messages show it */
     err_set(&shown, "%s", path);
     const char *base = path_base_name(shown.msg);
-    text_replace(e->msg, sizeof e->msg, shown.msg, by);
-    text_replace(e->msg, sizeof e->msg, base, by);
+    err_replace(e, shown.msg, by);
+    err_replace(e, base, by);
     char stem[sizeof shown.msg];
     const char *dot = strrchr(base, '.');
     snprintf(stem, sizeof stem, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base),
              base);
     if (strlen(stem) >= LEAST_STEM)
-        text_replace(e->msg, sizeof e->msg, stem, by);
+        err_replace(e, stem, by);
 }

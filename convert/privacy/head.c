@@ -1,6 +1,8 @@
 /* head.c - see head.h. */
 #include "convert/privacy/head.h"
 
+#include "common/base/memory.h"
+
 #include "convert/privacy/identifiers.h"
 
 #include <stdlib.h>
@@ -79,9 +81,8 @@ static int put_property(void *ctx, const char *key, const char *value)
         return 0;
     if (strlen(value) <= MOST_VALUE)
         return store_put_property(p->writer, key, value, p->e);
-    char *cut = strndup(value, MOST_VALUE);
-    const int r =
-        cut ? store_put_property(p->writer, key, cut, p->e) : err_set(p->e, "out of memory");
+    char *cut = memory_copy_part(value, MOST_VALUE);
+    const int r = store_put_property(p->writer, key, cut, p->e);
     free(cut);
     return r;
 }

@@ -1,6 +1,7 @@
 /* bands.c - see bands.h. */
 #include "convert/readers/bands.h"
 
+#include "common/base/memory.h"
 #include "common/store/gray.h"
 
 #include <inttypes.h>
@@ -39,22 +40,22 @@ struct bands {
 
 /* --- opening and closing --- */
 
-static int open_column(const struct bands *b, struct column *c, int64_t k)
+static int open_column(const struct bands *b, struct column *c, int64_t k, struct err *e)
 {
     const struct bands_picture *p = &b->picture;
     const int64_t left = p->width - k * p->cols;
     c->used = left < p->cols ? left : p->cols;
-    c->line = malloc((size_t)(p->cols * p->channels));
-    c->bands = calloc((size_t)b->n_bands, sizeof *c->bands);
+    c->bands = memory_need((size_t)b->n_bands, sizeof *c->bands);
     c->has_lock = !pthread_mutex_init(&c->lock, NULL);
-    for (int64_t n = 0; c->bands && n < b->n_bands; n++) {
+    for (int64_t n = 0; n < b->n_bands; n++) {
         c->bands[n].number = -1;
-        c->bands[n].pixels = malloc((size_t)(BANDS_TILE * c->used * p->channels));
-        c->bands[n].shown = malloc((size_t)c->used);
+        c->bands[n].pixels = memory_try((size_t)(BANDS_TILE * c->used), (size_t)p->channels, e);
+        c->bands[n].shown = memory_try((size_t)c->used, 1, e);
         if (!c->bands[n].pixels || !c->bands[n].shown)
             return -1;
     }
-    return c->line && c->bands && c->has_lock ? 0 : -1;
+    c->line = memory_try((size_t)p->cols, (size_t)p->channels, e);
+    return c->line ? 0 : -1;
 }
 
 /* How many bands can be in use: tiles are read in order, 2 * threads + 2 at a time. */
@@ -82,21 +83,16 @@ static int check_memory(const struct bands *b, struct err *e)
 
 struct bands *bands_open(const struct bands_picture *p, int threads, struct err *e)
 {
-    struct bands *b = calloc(1, sizeof *b);
-    if (!b) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct bands *b = memory_need(1, sizeof *b);
     b->picture = *p;
     b->n_bands = bands_in_use(p, threads);
     b->n_columns = (p->width + p->cols - 1) / p->cols;
     pthread_mutex_init(&b->lock, NULL);
     int r = check_memory(b, e);
-    if (r == 0 && !(b->columns = calloc((size_t)b->n_columns, sizeof *b->columns)))
-        r = err_set(e, "out of memory");
+    if (r == 0 && !(b->columns = memory_try_zero((size_t)b->n_columns, sizeof *b->columns, e)))
+        r = -1;
     for (int64_t k = 0; k < b->n_columns && r == 0; k++)
-        if (open_column(b, &b->columns[k], k))
-            r = err_set(e, "out of memory");
+        r = open_column(b, &b->columns[k], k, e);
     if (r == 0)
         return b;
     bands_close(b);

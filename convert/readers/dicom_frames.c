@@ -1,6 +1,7 @@
 /* dicom_frames.c - see dicom_frames.h. */
 #include "convert/readers/dicom_frames.h"
 
+#include "common/base/memory.h"
 #include "common/codec/jpeg_marker.h"
 
 #include <errno.h>
@@ -343,10 +344,9 @@ static int read_frames(struct frames *f, struct err *problem, struct err *e)
 {
     if (f->n < 1 || (uint64_t)f->n > f->file.bytes / HEAD || f->file.bytes >> TILE_FILE_BITS)
         return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again", f->n);
-    uint64_t *room = calloc((size_t)f->n, sizeof *room);
-    f->places = malloc((size_t)f->n * sizeof *f->places);
-    const int r =
-        room && f->places ? find_frames(f, room, problem, e) : err_set(e, "out of memory");
+    uint64_t *room = memory_try_zero((size_t)f->n, sizeof *room, e);
+    f->places = memory_try((size_t)f->n, sizeof *f->places, e);
+    const int r = room && f->places ? find_frames(f, room, problem, e) : -1;
     free(room);
     if (f->file.code) {
         errno = f->file.code;
@@ -447,8 +447,8 @@ static int make_places(const struct dicom_part *parts, int n, struct tiles *t, s
                        "damaged: %" PRId64 " x %" PRId64 " tiles are more than a file of %" PRIu64
                        " bytes can hold; copy the file again",
                        t->cols, t->rows, bytes);
-    t->places = calloc((size_t)(t->cols * t->rows), sizeof *t->places);
-    return t->places ? 1 : err_set(e, "out of memory");
+    t->places = memory_try_zero((size_t)(t->cols * t->rows), sizeof *t->places, e);
+    return t->places ? 1 : -1;
 }
 
 int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,

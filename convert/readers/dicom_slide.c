@@ -3,6 +3,7 @@
 
 #include "common/base/err.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/dicom.h"
@@ -68,8 +69,6 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
 {
     struct entry *new = &f->list[f->n];
     char *path = folder_join(folder, name);
-    if (!path)
-        return err_set(e, "out of memory");
     const bool found = dicom_series(path, new->series);
     const int code = errno;
     free(path);
@@ -78,8 +77,7 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
         return slide_may_pass(code) && code != EACCES && code != EPERM
                    ? err_sys(e, "%s in its folder cannot be read", name)
                    : 0;
-    if (!(new->name = strdup(name)))
-        return err_set(e, "out of memory");
+    new->name = memory_copy(name);
     f->n++;
     return 0;
 }
@@ -90,8 +88,8 @@ static int read_folder(struct folder *f, const char *folder, struct err *e)
     const int n = scandir(folder, &names, NULL, NULL);
     if (n < 0)
         return err_sys(e, "its folder cannot be listed");
-    f->list = malloc(((size_t)n + 1) * sizeof *f->list);
-    int r = f->list ? 0 : err_set(e, "out of memory");
+    f->list = memory_need((size_t)n, sizeof *f->list);
+    int r = 0;
     for (int k = 0; k < n; k++) {
         if (r == 0 && names[k]->d_name[0] != '.')
             r = add_file(f, folder, names[k]->d_name, e);
@@ -156,23 +154,16 @@ static void dicom_index_free(char **names, size_t n)
     free(names);
 }
 
-static int copy_names(const struct folder *f, const char *series, char ***names, size_t *n,
-                      struct err *e)
+static void copy_names(const struct folder *f, const char *series, char ***names, size_t *n)
 {
     const size_t first = first_of(f, series);
     size_t end = first;
     while (end < f->n && !strcmp(f->list[end].series, series))
         end++;
-    *names = calloc(end - first + 1, sizeof **names);
-    for (*n = 0; *names && *n < end - first; ++*n)
-        if (!((*names)[*n] = strdup(f->list[first + *n].name)))
-            break;
-    if (*names && *n == end - first)
-        return 0;
-    dicom_index_free(*names, *n);
-    *names = NULL; /* the caller frees them, too */
-    *n = 0;
-    return err_set(e, "out of memory");
+    *n = end - first;
+    *names = memory_need(*n, sizeof **names);
+    for (size_t k = 0; k < *n; k++)
+        (*names)[k] = memory_copy(f->list[first + k].name);
 }
 
 /* The names of a folder's files that belong to a series, in the order of their bytes. 0, or -1: the
@@ -182,7 +173,9 @@ static int dicom_index_find(const char *folder, const char *series, char ***name
 {
     pthread_mutex_lock(&lock);
     const struct folder *f = index_of(folder, e);
-    const int r = f ? copy_names(f, series, names, n, e) : -1;
+    const int r = f ? 0 : -1;
+    if (f)
+        copy_names(f, series, names, n);
     const int code = r ? errno : 0; /* files that were passed over leave theirs behind */
     pthread_mutex_unlock(&lock);
     errno = code;
@@ -245,15 +238,12 @@ bool dicom_slide_lacks_base(const struct dicom_slide *s)
 
 /* --- adding a file --- */
 
-/* Adds a file to a level, which takes it over, before the files whose frames follow. */
+/* Adds a file to a level, which takes it over, before the files whose frames follow. 1. */
 static int add_part(struct dicom_level *l, const struct slide_file **file,
-                    const struct dicom_instance *i, struct err *e)
+                    const struct dicom_instance *i)
 {
     int at = l->n;
-    struct dicom_part *parts = realloc(l->parts, ((size_t)l->n + 1) * sizeof *parts);
-    if (!parts)
-        return err_set(e, "out of memory");
-    l->parts = parts;
+    struct dicom_part *parts = l->parts = memory_grow(l->parts, l->n, sizeof *parts);
     for (; at > 0 && parts[at - 1].instance.first_frame > i->first_frame; at--)
         parts[at] = parts[at - 1];
     parts[at] = (struct dicom_part){*file, *i};
@@ -267,8 +257,8 @@ static int is_copy(const struct slide_file *a, const struct slide_file *b)
 {
     static const size_t block = 1 << 16;
     const uint64_t bytes = slide_file_bytes(a);
-    char *x = malloc(2 * block), *y = x ? x + block : NULL;
-    int r = !x ? -1 : bytes == slide_file_bytes(b);
+    char *x = memory_need(2, block), *y = x + block;
+    int r = bytes == slide_file_bytes(b);
     for (uint64_t at = 0; r > 0 && at < bytes; at += block) {
         const size_t n = bytes - at < block ? (size_t)(bytes - at) : block;
         const bool read = read_at(a->fd, at, x, n) == n && read_at(b->fd, at, y, n) == n;
@@ -333,7 +323,7 @@ static int add_to_level(struct dicom_level *l, const struct slide_file **file,
         if (i->sop[0] && !strcmp(l->parts[k].instance.sop, i->sop))
             return check_twin(&l->parts[k], *file, e);
     if (i->concatenation[0] && l->n < TILE_FILES && is_one_kind(dicom_slide_instance(l), i))
-        return add_part(l, file, i, e);
+        return add_part(l, file, i);
     if (differ(dicom_slide_instance(l)->optical_path, i->optical_path))
         return reject_several("optical paths", e);
     err_set(e, "its series has several files for the level of %" PRId64 " x %" PRId64 " px",
@@ -363,7 +353,7 @@ static int add_level(struct dicom_slide *s, const struct slide_file **file,
     memmove(&s->levels[at + 1], &s->levels[at], (size_t)(s->n - at) * sizeof s->levels[0]);
     s->n++;
     s->levels[at] = (struct dicom_level){0};
-    return add_part(&s->levels[at], file, i, e);
+    return add_part(&s->levels[at], file, i);
 }
 
 static int add(struct dicom_slide *s, const struct slide_file **file,
@@ -372,7 +362,7 @@ static int add(struct dicom_slide *s, const struct slide_file **file,
     if (dicom_instance_is_level(i))
         return add_level(s, file, i, e);
     if (dicom_instance_is_thumbnail(i) && !dicom_instance_obstacle(i) && s->thumbnail.n == 0)
-        return add_part(&s->thumbnail, file, i, e);
+        return add_part(&s->thumbnail, file, i);
     return 1;
 }
 
@@ -384,8 +374,6 @@ static int add_sibling(struct dicom_slide *s, const char *folder, const char *na
 {
     struct dicom_instance i;
     char *path = folder_join(folder, name);
-    if (!path)
-        return err_set(e, "out of memory");
     const struct slide_file *file = slide_file_open(path, NULL);
     free(path);
     int r = file ? dicom_instance_read(&i, file, e) : err_sys(e, "cannot open");
@@ -402,9 +390,8 @@ static int add_siblings(struct dicom_slide *s, const char *path, const char *ser
     char **names = NULL;
     size_t n = 0;
     const char *base = path_base_name(path);
-    char *folder = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
-    int r = folder ? dicom_index_find(folder, series, &names, &n, e) : err_set(e, "out of memory");
-    r = r < 0 ? -1 : 1;
+    char *folder = base > path ? memory_copy_part(path, (size_t)(base - path)) : memory_copy(".");
+    int r = dicom_index_find(folder, series, &names, &n, e) < 0 ? -1 : 1;
     for (size_t k = 0; k < n && r > 0; k++)
         if (strcmp(names[k], base) != 0)
             r = add_sibling(s, folder, names[k], series, e);

@@ -1,4 +1,5 @@
 /* jpeg_picture.c - a JPEG file as rows; see rows.h. */
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_rows.h"
 #include "convert/readers/rows.h"
@@ -40,10 +41,8 @@ int jpeg_picture_open(struct rows **out, const struct slide_file *file, struct r
                                        .bytes = slide_file_bytes(file),
                                        .colours = JPEG_FILE,
                                        .most_bytes = ROWS_MOST_BYTES};
-    struct jpeg_picture_rows *r = calloc(1, sizeof *r);
+    struct jpeg_picture_rows *r = memory_need(1, sizeof *r);
     *out = NULL;
-    if (!r)
-        return err_set(e, "out of memory");
     r->rows.kind = &kind;
     const int bad = result_of(jpeg_rows_open(&r->jpeg, &in, &p->cols, &p->rows, &p->channels, e));
     if (bad) {
@@ -116,8 +115,8 @@ int jpeg_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes
     const size_t all = found ? bytes_of(&p) : 0;
     if (all == 0)
         return 0;
-    if (!(*icc = malloc(all)))
-        return err_set(e, "out of memory");
+    if (!(*icc = memory_try(all, 1, e)))
+        return -1;
     *bytes = 0;
     for (int k = 1; k <= p.n; k++)
         *bytes += read_at(file->fd, p.list[k].at, *icc + *bytes, p.list[k].bytes);

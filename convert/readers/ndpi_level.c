@@ -1,6 +1,7 @@
 /* ndpi_level.c - see ndpi_level.h. */
 #include "convert/readers/ndpi_level.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_marker.h"
 #include "convert/readers/slide.h"
@@ -177,8 +178,8 @@ static int take_starts(struct ndpi_level *l, const struct tiff_file *t,
     const struct tiff_tag *tag = tiff_directory_tag(d, STARTS);
     if (!tag || tag->count != n || n > t->bytes / 4)
         return 0;
-    if (!(l->starts = malloc((size_t)(n + 1) * sizeof *l->starts)))
-        return err_set(e, "out of memory");
+    if (!(l->starts = memory_try((size_t)(n + 1), sizeof *l->starts, e)))
+        return -1;
     if (!tiff_file_values(t, tag, 0, (size_t)n, l->starts) ||
         !add_upper(t, tiff_directory_tag(d, UPPER_STARTS), n, l->starts) ||
         l->starts[0] != l->head_bytes)
@@ -195,8 +196,8 @@ static int take_starts(struct ndpi_level *l, const struct tiff_file *t,
 /* The head of a picture of one tile. */
 static int keep_head(struct ndpi_level *l, const struct head *h, struct err *e)
 {
-    if (!(l->head = malloc(h->n)))
-        return err_set(e, "out of memory");
+    if (!(l->head = memory_try(h->n, 1, e)))
+        return -1;
     memcpy(l->head, h->bytes, h->n);
     l->head_bytes = h->n;
     const uint8_t size[4] = {(uint8_t)(l->rows >> 8), (uint8_t)l->rows, (uint8_t)(l->cols >> 8),

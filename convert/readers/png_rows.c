@@ -9,9 +9,11 @@
 
 #ifdef HAVE_PNG
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "convert/readers/slide_damage.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <png.h>
@@ -89,10 +91,10 @@ static int check_chunk(const struct slide_file *f, uint64_t at, uint32_t n, uint
  * of the file. Other chunks with wrong checksums libpng leaves out or rejects itself. */
 static int find_end(struct png_rows *r, const struct slide_file *f, struct err *e)
 {
-    uint8_t head[8], *buffer = malloc(BUFFER);
+    uint8_t head[8], *buffer = memory_need(BUFFER, 1);
     const uint64_t all = slide_file_bytes(f);
     uint64_t at = SIGNATURE;
-    int good = buffer ? 1 : err_set(e, "out of memory");
+    int good = 1;
     r->end = all;
     while (good >= 0 && at <= all && all - at >= 12) {
         errno = 0;
@@ -177,10 +179,10 @@ static int take_whole(struct png_rows *r, struct err *e)
                 r->height);
         return ROWS_OTHER;
     }
-    r->pixels = calloc(1, (size_t)bytes);
-    r->whole = calloc((size_t)r->height, sizeof *r->whole);
+    r->pixels = memory_try_zero(1, (size_t)bytes, e);
+    r->whole = memory_try_zero((size_t)r->height, sizeof *r->whole, e);
     if (!r->pixels || !r->whole)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t y = 0; y < r->height; y++)
         r->whole[y] = r->pixels + (size_t)y * pitch;
     return 0;
@@ -203,11 +205,12 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
     r->cols = png_get_image_width(r->png, r->info);
     r->height = png_get_image_height(r->png, r->info);
     r->samples = png_get_channels(r->png, r->info);
-    r->line = malloc((size_t)r->cols * 4);
-    r->alpha = malloc((size_t)r->cols);
+    r->line = memory_try((size_t)r->cols, 4, e);
+    r->alpha = memory_try((size_t)r->cols, 1, e);
     r->rows.alpha = r->samples % 2 == 0 ? r->alpha : NULL;
-    if (!r->line || !r->alpha || png_get_rowbytes(r->png, r->info) > (size_t)r->cols * 4)
-        return err_set(e, "out of memory");
+    if (!r->line || !r->alpha)
+        return -1;
+    assert(png_get_rowbytes(r->png, r->info) <= (size_t)r->cols * 4);
     *p = (struct rows_picture){r->cols, r->height, r->samples < 3 ? 1 : 3};
     return interlaced ? take_whole(r, e) : 0;
 }
@@ -256,9 +259,7 @@ static int open_png(struct png_rows **out, const struct slide_file *file, struct
                     struct err *e)
 {
     static const struct rows_kind kind = {next_row, close_png};
-    struct png_rows *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, "out of memory");
+    struct png_rows *r = memory_need(1, sizeof *r);
     r->rows.kind = &kind;
     r->file = file;
     int bad = find_end(r, file, e);
@@ -299,7 +300,7 @@ int png_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes,
     if (bad)
         return bad == -1 ? -1 : 0;
     if (png_get_iCCP(r->png, r->info, &name, &method, &profile, &n) == PNG_INFO_iCCP && n > 0) {
-        found = (*icc = malloc(n)) ? 1 : err_set(e, "out of memory");
+        found = (*icc = memory_try(n, 1, e)) ? 1 : -1;
         *bytes = n;
         if (found > 0)
             memcpy(*icc, profile, n);

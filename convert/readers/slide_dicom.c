@@ -10,6 +10,7 @@
  */
 #include "convert/readers/tile_file.h"
 
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/dicom_frames.h"
@@ -165,8 +166,8 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
     g.places = *places;
     for (int k = 1; k < l->n; k++)
         others[k - 1] = l->parts[k].file;
-    if (r > 0 && !(*tiles = tile_file_open(l->parts[0].file, &g, threads, e)))
-        return -1;
+    if (r > 0)
+        *tiles = tile_file_open(l->parts[0].file, &g, threads);
     return r;
 }
 
@@ -242,9 +243,7 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
 static int dicom_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
                       struct slide_info *info, struct err *e)
 {
-    struct dicom_reader *d = calloc(1, sizeof *d);
-    if (!d)
-        return err_set(e, "out of memory");
+    struct dicom_reader *d = memory_need(1, sizeof *d);
     d->file = file;
     d->common.slide.reader = &slide_dicom;
     errno = 0;
@@ -371,10 +370,10 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
     int r = open_tiles(l, 1, &places, &t.tiles, &bad, &problem, e);
     if (r < 0 && !slide_may_pass(errno))
         r = SLIDE_DAMAGED;
-    uint8_t *tile = r > 0 ? malloc((size_t)(3 * i->cols * i->rows)) : NULL;
-    *rgb = r > 0 ? malloc((size_t)(3 * i->width * i->height)) : NULL;
+    uint8_t *tile = r > 0 ? memory_try(3, (size_t)(i->cols * i->rows), e) : NULL;
+    *rgb = tile ? memory_try(3, (size_t)(i->width * i->height), e) : NULL;
     if (r > 0)
-        r = !tile || !*rgb ? err_set(e, "out of memory") : read_picture(&t, i, tile, *rgb, e);
+        r = *rgb ? read_picture(&t, i, tile, *rgb, e) : -1;
     tile_file_close(t.tiles);
     free(places);
     free(tile);
@@ -396,8 +395,8 @@ static int dicom_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct e
     if (p->bytes > MOST_PROFILE)
         return damaged(e, "its ICC profile is larger than 64 MiB");
     *bytes = p->bytes;
-    if (!(*profile = malloc(p->bytes)))
-        return err_set(e, "out of memory");
+    if (!(*profile = memory_try(p->bytes, 1, e)))
+        return -1;
     if (read_at(l->file->fd, p->at, *profile, p->bytes) == p->bytes)
         return 1;
     const int code = errno;

@@ -1,6 +1,8 @@
 /* slide_file.c - see slide_file.h. */
 #include "convert/readers/slide_file.h"
 
+#include "common/base/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,13 +25,9 @@ static int open_regular(struct slide_file *f, const char *path, struct err *e)
 
 struct slide_file *slide_file_open(const char *path, struct err *e)
 {
-    struct slide_file *f = malloc(sizeof *f);
-    if (!f) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
-    *f = (struct slide_file){.path = strdup(path), .fd = -1};
-    if ((f->path ? open_regular(f, path, e) : err_set(e, "out of memory")) == 0)
+    struct slide_file *f = memory_need(1, sizeof *f);
+    *f = (struct slide_file){.path = memory_copy(path), .fd = -1};
+    if (!open_regular(f, path, e))
         return f;
     const int code = errno;
     slide_file_close(f);

@@ -1,6 +1,8 @@
 /* slide_metadata.c - see slide_metadata.h. */
 #include "convert/readers/slide_metadata.h"
 
+#include "common/base/memory.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -186,11 +188,7 @@ int slide_metadata_open(struct slide_metadata **out, const struct slide_file *fi
     openslide_t *o = open_handle(file, &r, e);
     if (!o)
         return r;
-    struct slide_metadata *m = calloc(1, sizeof *m);
-    if (!m) {
-        openslide_close(o);
-        return err_set(e, "out of memory");
-    }
+    struct slide_metadata *m = memory_need(1, sizeof *m);
     *m = (struct slide_metadata){.file = file, .handle = o};
     if (describe(o, level, info, e)) {
         slide_metadata_close(m);
@@ -303,7 +301,7 @@ static int read_thumbnail(struct slide_metadata *m, size_t n, uint32_t *argb, ui
                           struct err *e)
 {
     if (!argb || !rgb)
-        return err_set(e, "out of memory");
+        return -1;
     errno = 0;
     openslide_read_associated_image(m->handle, "thumbnail", argb);
     if (openslide_get_error(m->handle))
@@ -322,8 +320,8 @@ int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *w
     if (*width < 1 || *height < 1 || *width > MOST_PIXELS / *height)
         return 0;
     const size_t n = (size_t)(*width * *height);
-    uint32_t *argb = malloc(n * sizeof(uint32_t));
-    *rgb = malloc(3 * n);
+    uint32_t *argb = memory_try(n, sizeof *argb, e);
+    *rgb = memory_try(n, 3, e);
     const int r = read_thumbnail(m, n, argb, *rgb, e);
     free(argb);
     if (r <= 0) {
@@ -342,8 +340,8 @@ int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *byte
     const int64_t n = openslide_get_icc_profile_size(o);
     if (n < 1 || n > MOST_PIXELS)
         return 0;
-    if (!(*profile = malloc((size_t)n)))
-        return err_set(e, "out of memory");
+    if (!(*profile = memory_try((size_t)n, 1, e)))
+        return -1;
     *bytes = (size_t)n;
     errno = 0;
     openslide_read_icc_profile(o, *profile);

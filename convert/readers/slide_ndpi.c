@@ -7,6 +7,8 @@
  */
 #include "convert/readers/tile_file.h"
 
+#include "common/base/memory.h"
+
 #include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide_metadata.h"
 
@@ -36,8 +38,8 @@ static void ndpi_close(struct slide *s)
     free(v);
 }
 
-static int open_tiles(struct ndpi *v, const struct slide_file *file, int threads,
-                      struct slide_info *info, struct err *e)
+static void open_tiles(struct ndpi *v, const struct slide_file *file, int threads,
+                       struct slide_info *info)
 {
     const struct ndpi_level *l = &v->level;
     struct tile_grid g = {.format = {.compression = TILE_JPEG,
@@ -52,8 +54,7 @@ static int open_tiles(struct ndpi *v, const struct slide_file *file, int threads
     info->tile_cols = l->cols;
     info->tile_rows = l->rows;
     info->has_eighth = info->gray_is_luma = true;
-    v->common.tiles = tile_file_open(file, &g, threads, e);
-    return v->common.tiles ? 1 : -1;
+    v->common.tiles = tile_file_open(file, &g, threads);
 }
 
 static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t level, int threads,
@@ -62,9 +63,7 @@ static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t 
     struct slide_info i;
     if (!ndpi_is(file))
         return 0;
-    struct ndpi *v = calloc(1, sizeof *v);
-    if (!v)
-        return err_set(e, "out of memory");
+    struct ndpi *v = memory_need(1, sizeof *v);
     v->common.slide.reader = &slide_ndpi;
     /* what OpenSlide rejects is reported by its own reader, which is asked next */
     int r = slide_metadata_open(&v->metadata, file, level, &i, e);
@@ -74,7 +73,7 @@ static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t 
     if (r > 0)
         r = ndpi_level_read(&v->level, file, i.width, i.height, e);
     if (r > 0)
-        r = open_tiles(v, file, threads, &i, e);
+        open_tiles(v, file, threads, &i);
     if (r <= 0) {
         const int code = errno;
         ndpi_close(&v->common.slide);

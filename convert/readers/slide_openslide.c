@@ -6,6 +6,7 @@
  */
 #include "convert/readers/slide.h"
 
+#include "common/base/memory.h"
 #include "common/store/gray.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/sources.h"
@@ -126,21 +127,13 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         slide_metadata_close(m);
         return -1;
     }
-    struct openslide_reader *r = calloc(1, sizeof *r);
-    if (!r) {
-        slide_metadata_close(m);
-        return err_set(e, "out of memory");
-    }
+    struct openslide_reader *r = memory_need(1, sizeof *r);
     *r = (struct openslide_reader){.slide.reader = &slide_openslide,
                                    .file = file,
                                    .info = *info,
                                    .metadata = m,
                                    .threads = threads,
-                                   .scratch = calloc((size_t)threads, sizeof *r->scratch)};
-    if (!r->scratch) {
-        reader_close(&r->slide);
-        return err_set(e, "out of memory");
-    }
+                                   .scratch = memory_need((size_t)threads, sizeof *r->scratch)};
     if (tiff_file_check_level(file, info, e) ||
         (lists_tiles(info->vendor) && tiff_pyramid_check(file, e))) {
         reader_close(&r->slide);
@@ -232,11 +225,9 @@ static uint32_t *thread_pixels(struct scratch *t, size_t n, struct err *e)
 {
     if (n > t->size) {
         free(t->argb);
-        t->argb = malloc(n * sizeof(uint32_t));
+        t->argb = memory_try(n, sizeof *t->argb, e);
         t->size = t->argb ? n : 0;
     }
-    if (!t->argb)
-        err_set(e, "out of memory");
     return t->argb;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "convert/readers/slide.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "convert/readers/bands.h"
 #include "convert/readers/tiff_picture.h"
@@ -150,11 +151,9 @@ static int list_pages(const struct tiff_file *t, struct page *pages, long *image
 /* The offset of the largest page, if it is in strips. 1, 0 or -1. */
 static int find_page(const struct tiff_file *t, uint64_t *at, struct err *e)
 {
-    struct page *pages = malloc(MOST_PAGES * sizeof *pages), *best = pages;
+    struct page *pages = memory_need(MOST_PAGES, sizeof *pages), *best = pages;
     long images = 1;
     bool broken = false;
-    if (!pages)
-        return err_set(e, "out of memory");
     const int n = list_pages(t, pages, &images, &broken);
     for (int k = 1; k < n; k++)
         if (pages[k].width * pages[k].height > best->width * best->height)
@@ -253,8 +252,8 @@ static int take_icc(struct picture *v, const struct tiff_file *t, const struct t
     const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
     if (n == 0 || n > MOST_ICC || tag->at > t->bytes || n > t->bytes - tag->at)
         return 0;
-    if (!(v->icc = malloc((size_t)n)))
-        return err_set(e, "out of memory");
+    if (!(v->icc = memory_try((size_t)n, 1, e)))
+        return -1;
     v->icc_bytes = read_at(t->fd, tag->at, v->icc, (size_t)n);
     return v->icc_bytes == n ? 0 : err_sys(e, "cannot read");
 }
@@ -326,9 +325,7 @@ static int picture_open(struct slide **out, const struct slide_file *file, int64
 {
     struct bands_picture b;
     const char *vendor = "";
-    struct picture *v = calloc(1, sizeof *v);
-    if (!v)
-        return err_set(e, "out of memory");
+    struct picture *v = memory_need(1, sizeof *v);
     v->slide.reader = &slide_picture;
     v->mpp_x = v->mpp_y = NAN;
     v->file = file;
@@ -394,8 +391,8 @@ static int picture_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct
     const struct picture *v = from_slide(s);
     if (!v->icc)
         return 0;
-    if (!(*profile = malloc(v->icc_bytes)))
-        return err_set(e, "out of memory");
+    if (!(*profile = memory_try(v->icc_bytes, 1, e)))
+        return -1;
     memcpy(*profile, v->icc, v->icc_bytes);
     *bytes = v->icc_bytes;
     return 1;

@@ -12,7 +12,8 @@
  */
 #include "convert/readers/tile_file.h"
 
-#include "common/base/text.h"
+#include "common/base/memory.h"
+
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
@@ -119,7 +120,7 @@ static void note_refusal(struct tiff_slide *v, int known, struct err *why)
     struct slide_info *i = &v->info;
     if (v->level.pyramid.kind > TIFF_PHILIPS)
         return;
-    text_replace(why->msg, sizeof why->msg, v->file->path, "the file"); /* stores keep no path */
+    err_replace(why, v->file->path, "the file"); /* stores keep no path */
     snprintf(i->problem, sizeof i->problem, "%.200s",
              known < 0 ? why->msg : "OpenSlide does not know it");
 }
@@ -158,7 +159,7 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     return 1;
 }
 
-static int open_tiles(struct tiff_slide *v, int threads, struct err *e)
+static int open_tiles(struct tiff_slide *v, int threads)
 {
     const struct tiff_level *l = &v->level;
     struct tile_grid g = {.format = l->format,
@@ -167,8 +168,8 @@ static int open_tiles(struct tiff_slide *v, int threads, struct err *e)
                           .places = l->places,
                           .in_planes = l->in_planes};
     memcpy(g.background, v->info.background, sizeof g.background);
-    v->common.tiles = tile_file_open(v->file, &g, threads, e);
-    return v->common.tiles ? 1 : -1;
+    v->common.tiles = tile_file_open(v->file, &g, threads);
+    return 1;
 }
 
 /* Tiles that are too large to be decoded one by one, or that OpenSlide would turn. 1 or -1. */
@@ -197,9 +198,7 @@ static int open_as(const struct slide_reader *reader, struct slide **out,
                    const struct slide_file *file, int64_t level, int threads,
                    struct slide_info *info, struct err *e)
 {
-    struct tiff_slide *v = calloc(1, sizeof *v);
-    if (!v)
-        return err_set(e, "out of memory");
+    struct tiff_slide *v = memory_need(1, sizeof *v);
     *v = (struct tiff_slide){.common.slide.reader = reader, .file = file};
     int r = tiff_level_read(&v->level, file, level, reader == &slide_svs, e);
     if (r > 0) {
@@ -207,7 +206,7 @@ static int open_as(const struct slide_reader *reader, struct slide **out,
         r = take_metadata(v, level, e);
     }
     if (r > 0)
-        r = v->level.in_bands ? open_bands(v, threads, e) : open_tiles(v, threads, e);
+        r = v->level.in_bands ? open_bands(v, threads, e) : open_tiles(v, threads);
     if (r <= 0) {
         const int code = errno;
         tiff_close(&v->common.slide);
@@ -287,9 +286,9 @@ static int tiff_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct er
     if (!l->icc)
         return 0;
     *bytes = l->icc_bytes;
-    *profile = malloc(l->icc_bytes);
+    *profile = memory_try(l->icc_bytes, 1, e);
     if (!*profile)
-        return err_set(e, "out of memory");
+        return -1;
     memcpy(*profile, l->icc, l->icc_bytes);
     return 1;
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/codec/codec.h"
@@ -125,7 +126,6 @@ static int add_index(const struct slide_file *file, uint32_t *crc, struct err *e
 
 struct listing {
     struct sources *out;
-    int64_t room;
     bool anonymous;
     struct err *e;
 };
@@ -137,13 +137,7 @@ static int add_file(void *ctx, const struct slide_file *file)
     if (out->n == STORE_MOST_SOURCES)
         return err_set(l->e, "%s: the slide has more than %d files", file->path,
                        STORE_MOST_SOURCES);
-    if (out->n == l->room) {
-        l->room = 2 * l->room + 4;
-        struct store_source *more = realloc(out->list, (size_t)l->room * sizeof *more);
-        if (!more)
-            return err_set(l->e, "out of memory");
-        out->list = more;
-    }
+    out->list = memory_grow(out->list, out->n, sizeof *out->list);
     struct store_source *s = &out->list[out->n];
     *s = (struct store_source){0};
     if (l->anonymous)
@@ -190,8 +184,6 @@ struct taker {
 static int put_file_of(const char *folder, const char *name, const struct taker *t)
 {
     char *path = folder_join(folder, name);
-    if (!path)
-        return err_set(t->e, "out of memory");
     struct slide_file *file = slide_file_open(path, t->e);
     const bool none = !file && (errno == 0 || errno == ENOENT);
     const int r = file ? t->put(t->ctx, file) : none ? 0 : -1;
@@ -215,11 +207,11 @@ static int put_folder(const char *folder, const struct taker *t)
     return r;
 }
 
-/* The folder of a MIRAX slide; NULL for other slides, or without memory. */
+/* The folder of a MIRAX slide; NULL for other slides. */
 static char *mirax_folder(const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return dot && !strcasecmp(dot, ".mrxs") ? strndup(path, (size_t)(dot - path)) : NULL;
+    return dot && !strcasecmp(dot, ".mrxs") ? memory_copy_part(path, (size_t)(dot - path)) : NULL;
 }
 
 int sources_check_mirax(const struct slide_file *file, struct err *e)
@@ -229,7 +221,7 @@ int sources_check_mirax(const struct slide_file *file, struct err *e)
     int r = 0;
     for (size_t k = 0; folder && r == 0 && k < sizeof names / sizeof *names; k++) {
         char *path = folder_join(folder, names[k]);
-        if (path && access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
+        if (access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
             r = err_set(e, "a MIRAX slide whose %s%s%s is missing; copy it beside the .mrxs file",
                         *names[k] ? names[k] : "folder ", *names[k] ? " in the folder " : "",
                         path_base_name(folder));
@@ -243,11 +235,11 @@ int sources_check_mirax(const struct slide_file *file, struct err *e)
 /* A VMS or VMU file has lines "ImageFile=NAME". */
 static int put_named(const struct slide_file *file, const char *folder, const struct taker *t)
 {
-    char *text = calloc(1, MOST_TEXT + 1), *rest = NULL;
-    int r = text ? 0 : err_set(t->e, "out of memory");
-    if (text && read_at(file->fd, 0, text, MOST_TEXT) < MOST_TEXT && errno)
+    char *text = memory_need(1, MOST_TEXT + 1), *rest = NULL;
+    int r = 0;
+    if (read_at(file->fd, 0, text, MOST_TEXT) < MOST_TEXT && errno)
         r = err_sys(t->e, "%s: cannot be read", file->path);
-    for (char *line = text ? strtok_r(text, "\r\n", &rest) : NULL; line && r == 0;
+    for (char *line = strtok_r(text, "\r\n", &rest); line && r == 0;
          line = strtok_r(NULL, "\r\n", &rest)) {
         const char *name = strchr(line, '=');
         if (name && name[1] && !strchr(name + 1, '/'))
@@ -267,9 +259,9 @@ int sources_companions(const struct slide_file *file,
     char *mirax = mirax_folder(path);
     const bool is_mrxs = mirax != NULL;
     char *folder = is_mrxs ? mirax
-                   : slash ? strndup(path, (size_t)(slash - path + 1))
-                           : strdup(".");
-    int r = folder ? put(ctx, file) : err_set(e, "out of memory");
+                   : slash ? memory_copy_part(path, (size_t)(slash - path + 1))
+                           : memory_copy(".");
+    int r = put(ctx, file);
     if (r == 0 && is_mrxs)
         r = put_folder(folder, &t);
     if (r == 0 && is_vms)

@@ -1,6 +1,8 @@
 /* svs_description.c - see svs_description.h. */
 #include "convert/readers/svs_description.h"
 
+#include "common/base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +85,9 @@ static int comes_again(char *const keys[], size_t k, size_t n)
 int svs_description_properties(const char *description,
                                int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
-    char *keys[MOST_KEYS], *values[MOST_KEYS], *copy = strdup(description);
+    char *keys[MOST_KEYS], *values[MOST_KEYS], *copy = memory_copy(description);
     int r = put(ctx, "tiff.ImageDescription", description);
-    const size_t n = copy ? split(copy, keys, values) : 0;
+    const size_t n = split(copy, keys, values);
     for (size_t k = 0; k < n && r == 0; k++) {
         char key[MOST_LENGTH + 16];
         snprintf(key, sizeof key, "aperio.%s", keys[k]);

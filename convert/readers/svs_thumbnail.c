@@ -1,6 +1,8 @@
 /* svs_thumbnail.c - see svs_thumbnail.h. The strips are the tiles of a level of one column. */
 #include "convert/readers/svs_thumbnail.h"
 
+#include "common/base/memory.h"
+
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 
@@ -16,12 +18,12 @@ void svs_strips_free(struct svs_strips *s)
 
 /* Opens strips of so many rows, from strip `first` on. */
 static struct tiled_slide open_strips(const struct slide_file *file, const struct svs_strips *s,
-                                      int64_t first, int64_t rows, struct err *e)
+                                      int64_t first, int64_t rows)
 {
     struct tile_grid g = {
         .format = s->format, .cols = 1, .rows = s->n - first, .places = s->places + first};
     g.format.rows = rows;
-    return (struct tiled_slide){.tiles = tile_file_open(file, &g, 1, e)};
+    return (struct tiled_slide){.tiles = tile_file_open(file, &g, 1)};
 }
 
 /* Strip k as a chunk, if it is not damaged. 1, 0 or -1. */
@@ -43,10 +45,10 @@ static int keep_pixels(const struct slide_file *file, const struct svs_strips *s
                        struct jpeg_strips *out, struct err *e)
 {
     const size_t bytes = (size_t)(3 * out->width * out->rows);
-    struct jpeg_chunk chunk = {.bytes = calloc(1, bytes), .n = bytes, .room = bytes};
+    struct jpeg_chunk chunk = {.bytes = memory_try_zero(1, bytes, e), .n = bytes, .room = bytes};
     enum store_status status = STORE_DAMAGED;
-    struct tiled_slide t = open_strips(file, s, s->n - 1, s->height - (s->n - 1) * out->rows, e);
-    int r = !chunk.bytes ? err_set(e, "out of memory") : t.tiles ? 0 : -1;
+    struct tiled_slide t = open_strips(file, s, s->n - 1, s->height - (s->n - 1) * out->rows);
+    int r = chunk.bytes ? 0 : -1;
     if (r == 0)
         r = tile_file_read(&t.slide, 0, 0, 0, 3, chunk.bytes, &status, e);
     if (r == 0 && status == STORE_WHOLE)
@@ -59,8 +61,8 @@ static int keep_pixels(const struct slide_file *file, const struct svs_strips *s
 static int keep(const struct slide_file *file, const struct svs_strips *s, struct jpeg_strips *out,
                 struct err *e)
 {
-    struct tiled_slide t = open_strips(file, s, 0, out->rows, e);
-    int r = t.tiles ? 1 : -1;
+    struct tiled_slide t = open_strips(file, s, 0, out->rows);
+    int r = 1;
     for (int64_t k = 0; r > 0 && k < s->n; k++)
         r = jpeg_strips_is_raw(out, k) ? keep_pixels(file, s, out, e) : keep_strip(&t, k, out, e);
     tile_file_close(t.tiles);

@@ -1,6 +1,7 @@
 /* tiff_file.c - see tiff_file.h. */
 #include "convert/readers/tiff_file.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 
 #include <errno.h>
@@ -118,8 +119,9 @@ bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_dir
     if (at == 0 || !get_bytes(t, at, bytes, head))
         return false;
     const uint64_t n = number(t, bytes, head);
-    if (n < 1 || n > MOST_TAGS || !(d->tags = calloc((size_t)n, sizeof *d->tags)))
+    if (n < 1 || n > MOST_TAGS)
         return false;
+    d->tags = memory_need((size_t)n, sizeof *d->tags);
     for (at += head; d->n < n; at += entry, d->n++) {
         const size_t k = d->n % (AT_A_TIME / entry);
         const size_t left = (size_t)n - d->n, most = AT_A_TIME / entry;
@@ -233,7 +235,7 @@ char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, siz
 {
     const uint64_t n = tiff_tag_bytes(tag);
     char *text = n > 0 && n <= most && tag->at <= t->bytes && n <= t->bytes - tag->at
-                     ? malloc((size_t)n + 1)
+                     ? memory_need((size_t)n + 1, 1)
                      : NULL;
     if (text && get_bytes(t, tag->at, text, (size_t)n)) {
         text[n] = 0;

@@ -1,6 +1,7 @@
 /* tiff_level.c - see tiff_level.h. */
 #include "convert/readers/tiff_level.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
@@ -223,8 +224,8 @@ static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct 
 
 static int take_places_of(TIFF *t, int64_t n, struct tile_place **places, struct err *e)
 {
-    if (!(*places = malloc((size_t)n * sizeof **places)))
-        return err_set(e, "out of memory");
+    if (!(*places = memory_try((size_t)n, sizeof **places, e)))
+        return -1;
     for (int64_t k = 0; k < n; k++)
         (*places)[k] = (struct tile_place){TIFFGetStrileOffset(t, (uint32_t)k),
                                            TIFFGetStrileByteCount(t, (uint32_t)k)};

@@ -1,6 +1,7 @@
 /* tiff_picture.c - see tiff_picture.h. */
 #include "convert/readers/tiff_picture.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_rows.h"
 
@@ -153,8 +154,8 @@ static int take_tables(const struct reading *r, struct err *e)
         err_set(e, "its JPEG tables are not in the file; copy the file again");
         return ROWS_DAMAGED;
     }
-    if (!(p->tables = malloc((size_t)n)))
-        return err_set(e, "out of memory");
+    if (!(p->tables = memory_try((size_t)n, 1, e)))
+        return -1;
     p->tables_bytes = (size_t)n;
     return read_at(r->t.fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
 }
@@ -381,17 +382,14 @@ static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows 
     *out = NULL;
     if (segment_bytes(p, col, row) == 0)
         return 0;
-    struct picture_rows *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, "out of memory");
+    struct picture_rows *r = memory_need(1, sizeof *r);
     r->rows.kind = &kind;
     r->picture = p;
-    r->line = malloc((size_t)(p->cols * p->samples));
-    r->plane = malloc((size_t)p->cols);
-    r->alpha = malloc((size_t)p->cols);
+    r->line = memory_try((size_t)p->cols, (size_t)p->samples, e);
+    r->plane = memory_try((size_t)p->cols, 1, e);
+    r->alpha = memory_try((size_t)p->cols, 1, e);
     r->rows.alpha = p->has_alpha ? r->alpha : NULL;
-    const int bad = r->line && r->plane && r->alpha ? begin_planes(r, col, row, e)
-                                                    : err_set(e, "out of memory");
+    const int bad = r->line && r->plane && r->alpha ? begin_planes(r, col, row, e) : -1;
     if (bad) {
         const int code = errno;
         close_picture(&r->rows);

@@ -1,6 +1,7 @@
 /* tiff_pyramid.c - see tiff_pyramid.h. */
 #include "convert/readers/tiff_pyramid.h"
 
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_xml.h"
@@ -105,23 +106,16 @@ static bool has_page(const struct search *s, uint64_t at)
 }
 
 /* All directories of the file's list. */
-static int list_pages(struct search *s, struct err *e)
+static void list_pages(struct search *s)
 {
     struct tiff_directory d;
     uint64_t at = s->t.first;
     while (s->n < MOST_PAGES && at && !has_page(s, at) && tiff_file_directory(&s->t, at, &d)) {
-        struct page *more =
-            s->n % 32 ? s->pages : realloc(s->pages, ((size_t)s->n + 32) * sizeof *more);
-        if (more) {
-            s->pages = more;
-            s->pages[s->n++] = describe(&s->t, at, &d);
-        }
+        s->pages = memory_grow(s->pages, s->n, sizeof *s->pages);
+        s->pages[s->n++] = describe(&s->t, at, &d);
         at = d.next;
         tiff_directory_free(&d);
-        if (!more)
-            return err_set(e, "out of memory");
     }
-    return 0;
 }
 
 /* --- sizes and scales --- */
@@ -404,10 +398,8 @@ static int read_first(struct search *s, const struct tiff_directory *d, const ch
     struct tiff_pyramid *p = s->p;
     char software[32];
     const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_DESCRIPTION);
-    p->description = tag ? tiff_file_bytes(&s->t, tag, MOST_TEXT) : strdup("");
-    p->description = p->description ? p->description : strdup(""); /* not in the file */
-    if (!p->description)
-        return err_set(e, "out of memory");
+    p->description = tag ? tiff_file_bytes(&s->t, tag, MOST_TEXT) : NULL;
+    p->description = p->description ? p->description : memory_copy(""); /* not in the file */
     tiff_file_text(&s->t, d, TIFF_FILE_SOFTWARE, software, sizeof software);
     const char *scanner = foreign_scanner(&s->t, d, p->description, software);
     if (!strncmp(p->description, "Aperio", 6))
@@ -436,8 +428,7 @@ static bool states_icc(const struct search *s, uint64_t at)
 static int read_pages(struct search *s, struct err *e)
 {
     const struct page *base;
-    if (list_pages(s, e))
-        return -1;
+    list_pages(s);
     const int r = find_base(s, &base, e);
     if (r == 0 && s->p->kind == TIFF_OME) {
         s->p->in_strips = base->at;
@@ -468,11 +459,9 @@ bool tiff_pyramid_is_aperio(const struct slide_file *file)
 
 int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e)
 {
-    struct search *s = calloc(1, sizeof *s);
+    struct search *s = memory_need(1, sizeof *s);
     struct tiff_directory d;
     *p = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN};
-    if (!s)
-        return err_set(e, "out of memory");
     s->p = p;
     int r = tiff_file_open(&s->t, file) && tiff_file_directory(&s->t, s->t.first, &d);
     if (r > 0) {

@@ -8,6 +8,7 @@
  */
 #include "convert/readers/tiff_picture.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_rows.h"
 #include "convert/tile/tile.h"
@@ -178,10 +179,8 @@ static struct library_rows *open_library(const struct tiff_picture *p,
 {
     static const struct rows_kind kind = {library_next, library_close};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct library_rows *r = calloc(1, sizeof *r);
+    struct library_rows *r = memory_need(1, sizeof *r);
     pthread_once(&once, listen);
-    if (!r)
-        return NULL;
     r->rows.kind = &kind;
     r->fd = p->file->fd;
     r->at = place->offset;
@@ -205,8 +204,8 @@ static int check_deflate(const struct tiff_picture *p, const struct tile_place *
     struct err why = {""};
     const size_t pitch = (size_t)(p->cols * (p->planes > 1 ? 1 : p->samples));
     struct library_rows *r = open_library(p, place, rows + 1);
-    uint8_t *line = malloc(pitch);
-    int bad = r && line ? 0 : err_set(e, "out of memory");
+    uint8_t *line = memory_try(pitch, 1, e);
+    int bad = !r ? err_set(e, "out of memory") : line ? 0 : -1;
     for (int64_t k = 0; k <= rows && bad == 0; k++)
         bad = library_next(&r->rows, line, &why);
     if (bad == -1 && why.msg[0])
@@ -271,12 +270,10 @@ static void plain_close(struct rows *rows)
 }
 
 static int plain_open(struct rows **out, const struct tiff_picture *p,
-                      const struct tile_place *place, struct err *e)
+                      const struct tile_place *place)
 {
     static const struct rows_kind kind = {plain_next, plain_close};
-    struct plain_rows *r = malloc(sizeof *r);
-    if (!r)
-        return err_set(e, "out of memory");
+    struct plain_rows *r = memory_need(1, sizeof *r);
     *r = (struct plain_rows){.rows.kind = &kind,
                              .fd = p->file->fd,
                              .at = place->offset,
@@ -352,12 +349,10 @@ static int packed_next(struct rows *rows, uint8_t *out, struct err *e)
 }
 
 static int packed_open(struct rows **out, const struct tiff_picture *p,
-                       const struct tile_place *place, struct err *e)
+                       const struct tile_place *place)
 {
     static const struct rows_kind kind = {packed_next, plain_close};
-    struct packed_rows *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, "out of memory");
+    struct packed_rows *r = memory_need(1, sizeof *r);
     r->rows.kind = &kind;
     r->fd = p->file->fd;
     r->at = place->offset;
@@ -408,9 +403,7 @@ static int stream_open(struct rows **out, const struct tiff_picture *p,
                                                       ? JPEG_YCBCR
                                                       : JPEG_RGB,
                                        .most_bytes = ROWS_MOST_BYTES};
-    struct stream_rows *r = calloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, "out of memory");
+    struct stream_rows *r = memory_need(1, sizeof *r);
     r->rows.kind = &kind;
     int bad = result_of(jpeg_rows_open(&r->jpeg, &in, &w, &h, &channels, e));
     if (bad == 0 && (w != p->cols || h < rows)) {
@@ -454,9 +447,9 @@ static void whole_close(struct rows *rows)
 static int decode_whole(const struct tiff_picture *p, const struct tile_place *place,
                         const struct tile_format *f, int channels, uint8_t *pixels, struct err *e)
 {
-    uint8_t *bytes = malloc((size_t)place->bytes);
-    struct tile_decoder *d = tile_create(f, e);
-    int bad = bytes && d ? 0 : err_set(e, "out of memory");
+    uint8_t *bytes = memory_try((size_t)place->bytes, 1, e);
+    struct tile_decoder *d = bytes ? tile_create(f, e) : NULL;
+    int bad = d ? 0 : -1;
     errno = 0;
     if (bad == 0 && read_at(p->file->fd, place->offset, bytes, place->bytes) < place->bytes)
         bad = errno ? err_sys(e, "cannot read") : ROWS_DAMAGED;
@@ -481,17 +474,14 @@ static int whole_open(struct rows **out, const struct tiff_picture *p,
                                       channels == 1 ? TILE_PHOTOMETRIC_GRAY : p->photometric,
                                   .cols = p->cols,
                                   .rows = rows};
-    struct whole_rows *r = calloc(1, sizeof *r);
-    if (r) {
-        r->rows.kind = &kind;
-        r->pitch = (size_t)(p->cols * channels);
-        r->pixels = malloc(r->pitch * (size_t)rows);
-    }
-    int bad = r && r->pixels ? decode_whole(p, place, &f, channels, r->pixels, e)
-                             : err_set(e, "out of memory");
-    if (bad && r)
+    struct whole_rows *r = memory_need(1, sizeof *r);
+    r->rows.kind = &kind;
+    r->pitch = (size_t)(p->cols * channels);
+    r->pixels = memory_try(r->pitch, (size_t)rows, e);
+    const int bad = r->pixels ? decode_whole(p, place, &f, channels, r->pixels, e) : -1;
+    if (bad)
         whole_close(&r->rows);
-    else if (!bad)
+    else
         *out = &r->rows;
     return bad;
 }
@@ -511,9 +501,9 @@ int tiff_rows_open(struct rows **out, const struct tiff_picture *p, const struct
     if (here.bytes > all - here.offset) /* the rows before the end are there */
         here.bytes = all - here.offset;
     if (p->compression == TILE_NONE)
-        return plain_open(out, p, &here, e);
+        return plain_open(out, p, &here);
     if (p->compression == COMPRESSION_PACKBITS)
-        return packed_open(out, p, &here, e);
+        return packed_open(out, p, &here);
     if (p->compression == TILE_JPEG)
         return stream_open(out, p, &here, rows, e);
     if (p->compression == TILE_J2K_RGB || p->compression == TILE_J2K_YCBCR)

@@ -1,6 +1,7 @@
 /* tile_file.c - see tile_file.h. */
 #include "convert/readers/tile_file.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/store/gray.h"
 
@@ -30,23 +31,14 @@ struct tile_file {
 /* --- opening and closing --- */
 
 struct tile_file *tile_file_open(const struct slide_file *file, const struct tile_grid *g,
-                                 int threads, struct err *e)
+                                 int threads)
 {
-    struct tile_file *t = calloc(1, sizeof *t);
-    if (!t) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct tile_file *t = memory_need(1, sizeof *t);
     t->grid = *g;
-    t->files = calloc((size_t)g->n_others + 1, sizeof *t->files);
-    t->scratch = calloc((size_t)threads, sizeof *t->scratch);
-    t->threads = t->scratch ? threads : 0;
+    t->files = memory_need((size_t)g->n_others + 1, sizeof *t->files);
+    t->scratch = memory_need((size_t)threads, sizeof *t->scratch);
+    t->threads = threads;
     t->grid.others = NULL; /* need not exist any longer */
-    if (!t->files || !t->scratch) {
-        tile_file_close(t);
-        err_set(e, "out of memory");
-        return NULL;
-    }
     t->files[t->n_files++] = file;
     for (int k = 0; k < g->n_others; k++)
         t->files[t->n_files++] = g->others[k];
@@ -75,8 +67,8 @@ int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e)
         return 0;
     free(b->bytes);
     b->size = 0;
-    if (!(b->bytes = malloc(n)))
-        return err_set(e, "out of memory");
+    if (!(b->bytes = memory_try(n, 1, e)))
+        return -1;
     b->size = n;
     return 0;
 }
@@ -209,8 +201,8 @@ static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col
     const struct tile_format *f = &t->grid.format;
     const size_t n = (size_t)(f->cols * f->rows);
     int bad = prepare(t, s, e);
-    if (bad == 0 && !s->planes && !(s->planes = malloc(PLANES * n)))
-        bad = err_set(e, "out of memory");
+    if (bad == 0 && !s->planes && !(s->planes = memory_try(PLANES, n, e)))
+        bad = -1;
     for (int k = 0; k < PLANES && bad == 0; k++) {
         const struct tile_place p = plane_at(t, k, col, row);
         bad = fetch_place(t, s, &p, e);

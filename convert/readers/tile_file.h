@@ -52,9 +52,9 @@ struct tile_grid {
 
 struct tile_file;
 
-/* NULL on failure. `threads` threads will read. The files must outlive it. */
+/* `threads` threads will read. The files must outlive it. */
 struct tile_file *tile_file_open(const struct slide_file *file, const struct tile_grid *g,
-                                 int threads, struct err *e);
+                                 int threads);
 /* NULL is allowed. */
 void tile_file_close(struct tile_file *t);
 

@@ -1,6 +1,7 @@
 /* tile.c - see tile.h. */
 #include "convert/tile/tile.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/codec/j2k_chunk.h"
 #include "common/codec/j2k_decoder.h"
@@ -141,15 +142,13 @@ static void tile_lossless_free(struct tile_lossless *d)
 /* NULL when out of memory. `f` must outlive it. */
 static struct tile_lossless *tile_lossless_create(const struct tile_format *f, struct err *e)
 {
-    struct tile_lossless *d = calloc(1, sizeof *d);
-    if (d) {
-        d->format = f;
-        make_picture(f, d->picture);
-        d->pixels = malloc((size_t)(f->rows * f->cols * samples_of(f)));
-        d->tiff = TIFFClientOpen("a tile", "rm", d, picture_read, picture_write, picture_seek,
-                                 picture_close, picture_size, NULL, NULL);
-    }
-    if (d && d->pixels && d->tiff)
+    struct tile_lossless *d = memory_need(1, sizeof *d);
+    d->format = f;
+    make_picture(f, d->picture);
+    d->pixels = malloc((size_t)(f->rows * f->cols * samples_of(f)));
+    d->tiff = TIFFClientOpen("a tile", "rm", d, picture_read, picture_write, picture_seek,
+                             picture_close, picture_size, NULL, NULL);
+    if (d->pixels && d->tiff)
         return d;
     tile_lossless_free(d);
     err_set(e, "out of memory");
@@ -217,11 +216,7 @@ bool tile_is_known(const struct tile_format *f)
 
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
 {
-    struct tile_decoder *d = calloc(1, sizeof *d);
-    if (!d) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct tile_decoder *d = memory_need(1, sizeof *d);
     d->format = *f;
     if (tile_is_j2k(f))
         d->j2k = j2k_decoder_create(e);
@@ -374,10 +369,8 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
         return decode_j2k(d, bytes, n, out, e);
     if (channels == 3)
         return decode_rgb(d, bytes, n, out, e);
-    if (!d->rgb && !(d->rgb = malloc(3 * pixels))) {
-        err_set(e, "out of memory");
+    if (!d->rgb && !(d->rgb = memory_try(3, pixels, e)))
         return TILE_NO_MEMORY;
-    }
     const int r = decode_rgb(d, bytes, n, d->rgb, e);
     if (r == 0)
         gray_bytes_from_rgb(d->rgb, out, pixels);

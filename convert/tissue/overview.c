@@ -1,6 +1,7 @@
 /* overview.c - see overview.h. One run of the parallel loop; an item is one tile. */
 #include "convert/tissue/overview.h"
 
+#include "common/base/memory.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 
@@ -112,16 +113,15 @@ static int run(struct pass *p, int threads, struct err *e)
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int depth = 2 * threads + 2;
     const size_t bytes = (size_t)(3 * p->info->tile_cols * p->info->tile_rows);
-    struct item *items = calloc((size_t)depth, sizeof *items);
-    int r = items ? 0 : err_set(e, "out of memory");
+    struct item *items = memory_need((size_t)depth, sizeof *items);
+    int r = 0;
     for (int k = 0; k < depth && r == 0; k++)
-        if (!(items[k].rgb = calloc(1, bytes)))
-            r = err_set(e, "out of memory");
+        r = (items[k].rgb = memory_try_zero(1, bytes, e)) ? 0 : -1;
     p->columns = (p->info->width + p->info->tile_cols - 1) / p->info->tile_cols;
     p->rows = (p->info->height + p->info->tile_rows - 1) / p->info->tile_rows;
     if (r == 0)
         r = pipe_run(&ops, p, items, sizeof *items, depth, threads, e);
-    for (int k = 0; items && k < depth; k++) {
+    for (int k = 0; k < depth; k++) {
         free(items[k].rgb);
         tissue_sums_free(&items[k].sums);
     }

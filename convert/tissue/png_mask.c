@@ -3,6 +3,7 @@
 
 #ifdef HAVE_PNG
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 
 #include <inttypes.h>
@@ -53,9 +54,10 @@ static void ignore(png_structp png, png_const_charp text)
 /* --- cells --- */
 
 /* `size` px of the slide are shown by `n` pixels. NULL: out of memory. */
-static struct range *find_ranges(int64_t size, int64_t n, int64_t cell, int64_t cells)
+static struct range *find_ranges(int64_t size, int64_t n, int64_t cell, int64_t cells,
+                                 struct err *e)
 {
-    struct range *r = malloc((size_t)cells * sizeof *r);
+    struct range *r = memory_try((size_t)cells, sizeof *r, e);
     int64_t k = 0;
     if (!r)
         return NULL;
@@ -130,12 +132,12 @@ static int begin(struct mask *m, struct err *e)
         return -1;
     png_set_expand(m->png);
     png_read_update_info(m->png, m->info);
-    m->across = find_ranges(m->width, m->w, m->cell, m->cols);
-    m->down = find_ranges(m->height, m->h, m->cell, m->rows);
-    m->set = calloc((size_t)(m->cols * m->rows), sizeof *m->set);
-    m->row = malloc(png_get_rowbytes(m->png, m->info));
-    m->bits = malloc((size_t)m->w);
-    return m->across && m->down && m->set && m->row && m->bits ? 0 : err_set(e, "out of memory");
+    m->across = find_ranges(m->width, m->w, m->cell, m->cols, e);
+    m->down = find_ranges(m->height, m->h, m->cell, m->rows, e);
+    m->set = memory_try_zero((size_t)(m->cols * m->rows), sizeof *m->set, e);
+    m->row = memory_try(1, png_get_rowbytes(m->png, m->info), e);
+    m->bits = memory_try(1, (size_t)m->w, e);
+    return m->across && m->down && m->set && m->row && m->bits ? 0 : -1;
 }
 
 static int read_rows(struct mask *m, struct err *e)

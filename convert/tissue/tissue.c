@@ -1,6 +1,8 @@
 /* tissue.c - see tissue.h. */
 #include "convert/tissue/tissue.h"
 
+#include "common/base/memory.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -39,13 +41,14 @@ int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct 
     const int64_t most = t->cols > t->rows ? t->cols : t->rows;
     t->step = (most + TISSUE_VIEW - 1) / TISSUE_VIEW;
     t->band.cols = t->cols;
-    t->saturation = calloc((size_t)(t->cols * t->rows), 1);
-    t->mask = calloc((size_t)(t->cols * t->rows), 1);
-    t->view = calloc((size_t)(view_cols(t) * ((t->rows + t->step - 1) / t->step)), sizeof *t->view);
+    t->saturation = memory_try_zero((size_t)(t->cols * t->rows), 1, e);
+    t->mask = memory_try_zero((size_t)(t->cols * t->rows), 1, e);
+    t->view = memory_try_zero((size_t)(view_cols(t) * ((t->rows + t->step - 1) / t->step)),
+                              sizeof *t->view, e);
     if (t->saturation && t->mask && t->view)
         return 0;
     tissue_free(t);
-    return err_set(e, "out of memory");
+    return -1;
 }
 
 void tissue_free(struct tissue *t)
@@ -290,8 +293,8 @@ int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *
         seen += t->view[k][3] > 0;
     if (seen == 0)
         return 0;
-    if (!(*rgb = malloc((size_t)n * 3)))
-        return err_set(e, "out of memory");
+    if (!(*rgb = memory_try((size_t)n * 3, 1, e)))
+        return -1;
     for (int64_t k = 0; k < n; k++)
         for (int c = 0; c < 3; c++)
             (*rgb)[3 * k + c] =
@@ -376,9 +379,9 @@ static int remove_small(struct tissue *t, struct err *e)
     const int64_t least = (t->rule->min_area + area - 1) / area;
     if (least <= 1)
         return 0;
-    int64_t *list = malloc((size_t)cells * sizeof *list);
+    int64_t *list = memory_try((size_t)cells, sizeof *list, e);
     if (!list)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t k = 0; k < cells; k++)
         if (t->mask[k] == 1) {
             const int64_t n = list_piece(t, k, list);

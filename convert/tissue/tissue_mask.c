@@ -2,6 +2,7 @@
 #include "convert/tissue/tissue_mask.h"
 
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/regions/geojson.h"
@@ -35,8 +36,8 @@ static char *find_in(const char *folder, const char *slide, struct err *e)
     const char *name = path_base_name(slide), *dot = strrchr(name, '.');
     const size_t whole = strlen(name), stem = dot ? (size_t)(dot - name) : 0;
     const struct folder_name names[] = {{name, stem}, {name, whole}};
-    char *file;
-    if (folder_file_named(folder, names, 2, endings, &file, e) == 0 && !file)
+    char *file = folder_file_named(folder, names, 2, endings);
+    if (!file)
         err_set(e, "no tissue mask: %s has no file %.*s.png or .geojson", folder,
                 (int)(stem ? stem : whole), name);
     return file;
@@ -52,10 +53,7 @@ static char *find_file(const char *from, const char *slide, struct err *e)
     }
     if (S_ISDIR(st.st_mode))
         return find_in(from, slide, e);
-    char *path = strdup(from);
-    if (!path)
-        err_set(e, "out of memory");
-    return path;
+    return memory_copy(from);
 }
 
 /* --- polygons --- */
@@ -103,10 +101,8 @@ static int cover_cells(struct polygons *p, const struct store_info *i, uint8_t *
         return -1;
     polygons_shrink(p, i->downsample);
     struct polygons_rows *rows = polygons_open(p, i->width, i->height, e);
-    uint32_t *inside = malloc((size_t)cells_of(i->width) * sizeof *inside);
-    const int r = !rows    ? -1
-                  : inside ? cover(rows, i, inside, cells, e)
-                           : err_set(e, "out of memory");
+    uint32_t *inside = rows ? memory_try((size_t)cells_of(i->width), sizeof *inside, e) : NULL;
+    const int r = inside ? cover(rows, i, inside, cells, e) : -1;
     polygons_close(rows);
     free(inside);
     return r;
@@ -144,9 +140,7 @@ uint8_t *tissue_mask_read(const char *from, const char *slide, struct store_info
 {
     const size_t n = (size_t)(cells_of(i->width) * cells_of(i->height));
     char *file = find_file(from, slide, e);
-    uint8_t *cells = file ? malloc(n) : NULL;
-    if (file && !cells)
-        err_set(e, "out of memory");
+    uint8_t *cells = file ? memory_try(1, n, e) : NULL;
     if (cells && read_cells(file, i, cells, e)) {
         free(cells);
         cells = NULL;

@@ -165,11 +165,9 @@ static int check_file(struct job *v)
 int verify_main(struct options *o)
 {
     const double begun = clock_now();
-    struct err e = {""};
     struct job v = {.o = o, .bad = o->files.failed};
     stop_catch_signals();
-    if (!(v.bytes = list_sizes(&o->files, &e)))
-        return cli_failed(&e);
+    v.bytes = list_sizes(&o->files);
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "file", o->files.n, "MB/s");
     while (v.k < o->files.n && !check_file(&v))
         v.k++;

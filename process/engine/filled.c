@@ -1,6 +1,8 @@
 /* filled.c - see filled.h. */
 #include "process/engine/filled.h"
 
+#include "common/base/memory.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,17 +80,14 @@ static void count_row(const struct filled *f, int64_t wy, const uint8_t *columns
     }
 }
 
-int filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts)
+void filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts)
 {
     if (!any_filled(f))
-        return 0;
-    uint8_t *columns = malloc((size_t)store_chunk_columns(f->info));
-    if (!columns)
-        return -1;
+        return;
+    uint8_t *columns = memory_need((size_t)store_chunk_columns(f->info), 1);
     for (int64_t wy = f->first_wy; wy < f->end_wy; wy++) {
         merge_rows(f, wy, columns);
         count_row(f, wy, columns, wanted, counts);
     }
     free(columns);
-    return 0;
 }

@@ -28,8 +28,8 @@ struct filled {
  * Counts in *counts the windows that touch filled tiles, by the tile's status. `wanted` is
  * [ny][nx], 1 for windows that are to be counted; NULL: all, which needs params without
  * skip_damaged. With it, windows that touch damaged tiles are removed from `wanted` and counted as
- * skipped. -1: out of memory.
+ * skipped.
  */
-int filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts);
+void filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts);
 
 #endif

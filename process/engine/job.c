@@ -2,6 +2,7 @@
 #include "process/engine/job.h"
 
 #include "common/base/clock.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/store/gray.h"
@@ -281,9 +282,7 @@ static void view_list(const struct job *j, struct band *band)
 static int make_bands(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
 {
     const int64_t rows = end_wy - first_wy, n = count_bands(j, rows);
-    struct band *bands = calloc((size_t)n, sizeof *bands);
-    if (!bands)
-        return no_memory(j, e);
+    struct band *bands = memory_need((size_t)n, sizeof *bands);
     j->bands = bands;
     j->n_bands = n;
     for (int64_t k = 0; k < n; k++)
@@ -411,18 +410,17 @@ static void job_free(struct job *j)
 
 /* --- the line --- */
 
-int job_line_create(struct job_line *l, const struct job_terms *t, struct err *e)
+void job_line_create(struct job_line *l, const struct job_terms *t)
 {
     l->terms = t;
     l->n = t->setup->n_paths;
-    l->jobs = calloc((size_t)l->n, sizeof *l->jobs);
-    l->states = calloc((size_t)l->n, sizeof *l->states);
-    return l->jobs && l->states ? 0 : err_set(e, "out of memory");
+    l->jobs = memory_need((size_t)l->n, sizeof *l->jobs);
+    l->states = memory_need((size_t)l->n, sizeof *l->states);
 }
 
 void job_line_free(struct job_line *l)
 {
-    for (int64_t k = 0; l->jobs && k < l->n; k++)
+    for (int64_t k = 0; k < l->n; k++)
         job_free(l->jobs[k]);
     free(l->jobs);
     free(l->states);
@@ -433,14 +431,10 @@ static enum job_state state_of(const struct job_line *l, int64_t k)
     return (enum job_state)atomic_load(&l->states[k]);
 }
 
-struct job *job_line_create_job(struct job_line *l, struct err *e)
+struct job *job_line_create_job(struct job_line *l)
 {
     const int64_t k = atomic_load(&l->created);
-    struct job *j = calloc(1, sizeof *j);
-    if (!j) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct job *j = memory_need(1, sizeof *j);
     j->terms = l->terms;
     j->number = k;
     j->path = l->terms->setup->paths[k];

@@ -133,14 +133,14 @@ struct job_line {
     atomic_llong created, dealt, reported; /* jobs that have reached OPENING, DEALT, REPORTED */
 };
 
-int job_line_create(struct job_line *l, const struct job_terms *t, struct err *e);
+void job_line_create(struct job_line *l, const struct job_terms *t);
 void job_line_free(struct job_line *l); /* with its jobs */
 
 /* Should another job be opened now? Not if there are enough for the devices, or many wait for their
  * report. */
 bool job_line_may_open(const struct job_line *l);
 /* The next job, to be opened. NULL: out of memory. */
-struct job *job_line_create_job(struct job_line *l, struct err *e);
+struct job *job_line_create_job(struct job_line *l);
 /* Opens it. If the store cannot be opened, the job fails. Any thread. */
 void job_open(struct job *j);
 /* It has been opened. */

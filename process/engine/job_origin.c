@@ -1,6 +1,7 @@
 /* job_origin.c - see job_origin.h. */
 #include "process/engine/job_origin.h"
 
+#include "common/base/memory.h"
 #include "common/store/store.h"
 #include "process/draw/shrink.h"
 
@@ -8,13 +9,13 @@
 #include <string.h>
 
 /* Shrinks a picture to fit RESULT_MOST_THUMBNAIL. */
-static int shrink(const struct store_picture *from, struct result_picture *to)
+static int shrink(const struct store_picture *from, struct result_picture *to, struct err *e)
 {
     const int64_t longer = from->width > from->height ? from->width : from->height;
     const int64_t most = longer < RESULT_MOST_THUMBNAIL ? longer : RESULT_MOST_THUMBNAIL;
     to->width = from->width * most / longer > 0 ? from->width * most / longer : 1;
     to->height = from->height * most / longer > 0 ? from->height * most / longer : 1;
-    if (!(to->rgb = malloc((size_t)(to->width * to->height * 3))))
+    if (!(to->rgb = memory_try((size_t)(to->width * to->height), 3, e)))
         return -1;
     shrink_rgb(from->rgb, from->width, from->height, to->rgb, to->width, to->height);
     return 0;
@@ -26,9 +27,9 @@ static int copy_thumbnail(struct job *j, struct err *e)
     const int found = store_read_thumbnail(j->store, &from, e);
     if (found <= 0)
         return found;
-    const int bad = shrink(&from, &j->result.thumbnail);
+    const int bad = shrink(&from, &j->result.thumbnail, e);
     free(from.rgb);
-    return bad ? err_set(e, "%s: out of memory", j->path) : 0;
+    return bad ? err_add(e, "%s", j->path) : 0;
 }
 
 static void copy_attributes(const struct store_info *i, struct result_origin *o)

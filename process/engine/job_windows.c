@@ -158,7 +158,7 @@ static void end_flags(struct job *j, int64_t first_wy, int64_t end_wy)
             flags_of(j)[k] |= RESULT_FLAG_COUNTED;
 }
 
-static int count_filled(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
+static void count_filled(struct job *j, int64_t first_wy, int64_t end_wy)
 {
     const struct store_info *i = store_info(j->store);
     const struct filled f = {.params = params_of(j),
@@ -171,7 +171,7 @@ static int count_filled(struct job *j, int64_t first_wy, int64_t end_wy, struct 
                              .first_wy = first_wy,
                              .end_wy = end_wy,
                              .flags = flags_of(j)};
-    return filled_count(&f, j->wanted, &j->result.counts) ? no_memory(j, e) : 0;
+    filled_count(&f, j->wanted, &j->result.counts);
 }
 
 /* --- the sample --- */
@@ -209,8 +209,7 @@ int job_choose_windows(struct job *j, struct err *e)
     const int64_t end_wy = j->bands[j->n_bands - 1].geometry.end_wy;
     put_percent(j, first_wy, end_wy);
     begin_flags(j, first_wy, end_wy);
-    if (count_filled(j, first_wy, end_wy, e))
-        return -1;
+    count_filled(j, first_wy, end_wy);
     end_flags(j, first_wy, end_wy);
     if (choose_sample(j, first_wy, end_wy, e))
         return -1;

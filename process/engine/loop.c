@@ -11,6 +11,8 @@
  */
 #include "process/engine/loop.h"
 
+#include "common/base/memory.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -275,18 +277,13 @@ static void *worker_main(void *arg)
 
 /* --- begin and end --- */
 
-static int loop_open(struct loop *l)
+static void loop_open(struct loop *l)
 {
     pthread_mutexattr_t spins; /* waiters spin before they sleep: the lock is held only shortly */
     const int queues = l->ops->queues;
     assert(queues >= 1);
-    l->places = calloc((size_t)l->depth, sizeof *l->places);
-    l->queues = calloc((size_t)queues, sizeof *l->queues);
-    if (!l->places || !l->queues) {
-        free(l->places);
-        free(l->queues);
-        return -1;
-    }
+    l->places = memory_need((size_t)l->depth, sizeof *l->places);
+    l->queues = memory_need((size_t)queues, sizeof *l->queues);
     for (int k = 0; k < l->depth; k++)
         l->places[k].next = k + 1 < l->depth ? k + 1 : NONE;
     for (int k = 0; k < queues; k++)
@@ -298,7 +295,6 @@ static int loop_open(struct loop *l)
     pthread_mutexattr_destroy(&spins);
     pthread_cond_init(&l->room, NULL);
     pthread_cond_init(&l->caller, NULL);
-    return 0;
 }
 
 static void loop_close(struct loop *l)
@@ -327,11 +323,8 @@ int loop_run(const struct loop_ops *ops, void *ctx, void *items, size_t item_byt
     assert(depth >= 1 && threads >= 1);
     struct loop l = {
         .ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes, .depth = depth, .err = e};
-    struct worker *w = calloc((size_t)threads, sizeof *w);
-    if (!w || loop_open(&l)) {
-        free(w);
-        return err_set(e, "out of memory");
-    }
+    struct worker *w = memory_need((size_t)threads, sizeof *w);
+    loop_open(&l);
     const int started = start_workers(&l, w, threads);
     l.caller_works = started == 0;
     take_turns(&l, started == 0 ? 0 : -1, true);

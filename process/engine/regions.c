@@ -2,6 +2,7 @@
 #include "process/engine/regions.h"
 
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"
 
@@ -23,10 +24,8 @@ static char *find_file(const char *folder, const char *store, const struct store
     const struct folder_name names[] = {{stem, n},
                                         {i->source_name, whole},
                                         {i->source_name, dot ? (size_t)(dot - i->source_name) : 0}};
-    char *file;
-    if (folder_file_named(folder, names, 3, endings, &file, e))
-        err_add(e, "%s", store);
-    else if (!file)
+    char *file = folder_file_named(folder, names, 3, endings);
+    if (!file)
         err_set(e,
                 "%s: no regions: %s has no file %.*s.geojson (nor .json, nor one with the "
                 "slide's name %s)",
@@ -48,10 +47,10 @@ int regions_load(const struct regions_choice *c, const char *store, const struct
                  struct polygons *p, struct regions_version *v, struct err *e)
 {
     struct stat st = {0};
-    char *file = folder_is(c->path) ? find_file(c->path, store, i, e) : strdup(c->path);
+    char *file = folder_is(c->path) ? find_file(c->path, store, i, e) : memory_copy(c->path);
     *p = POLYGONS_NONE;
     if (!file)
-        return *e->msg ? -1 : err_set(e, "%s: out of memory", store);
+        return -1;
     if (geojson_read(file, &c->classes, p, e) || check_place(p, file, i, e)) {
         free(file);
         polygons_free(p);
@@ -139,10 +138,9 @@ int regions_windows(const struct polygons *p, const struct result_params *params
                                                (ny - 1) * params->stride + params->window, e);
     if (!rows)
         return -1;
-    c.sum = calloc((size_t)nx, sizeof *c.sum);
-    c.before = calloc((size_t)(nx * c.depth), sizeof *c.before);
-    const int r =
-        c.sum && c.before ? count_rows(&c, rows, ny, inside, e) : err_set(e, "out of memory");
+    c.sum = memory_try_zero((size_t)nx, sizeof *c.sum, e);
+    c.before = memory_try_zero((size_t)(nx * c.depth), sizeof *c.before, e);
+    const int r = c.sum && c.before ? count_rows(&c, rows, ny, inside, e) : -1;
     free(c.sum);
     free(c.before);
     polygons_close(rows);

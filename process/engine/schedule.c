@@ -7,6 +7,7 @@
  */
 #include "process/engine/schedule.h"
 
+#include "common/base/memory.h"
 #include "common/store/store.h"
 #include "process/engine/loop.h"
 
@@ -49,16 +50,10 @@ struct schedule {
     int64_t bands_out;   /* bands that were dealt and are not finished */
 };
 
-struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e)
+struct schedule *schedule_create(const struct job_terms *t, struct job_line *l)
 {
-    struct schedule *s = calloc(1, sizeof *s);
-    struct feed *feeds = calloc((size_t)t->setup->use->n, sizeof *feeds);
-    if (!s || !feeds) {
-        free(s);
-        free(feeds);
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct schedule *s = memory_need(1, sizeof *s);
+    struct feed *feeds = memory_need((size_t)t->setup->use->n, sizeof *feeds);
     *s = (struct schedule){.terms = t, .line = l, .feeds = feeds};
     for (int k = 0; k < t->setup->use->n; k++)
         feeds[k].buffers = t->setup->use->backend->buffers;

@@ -47,7 +47,7 @@ struct item {
 };
 
 struct schedule;
-struct schedule *schedule_create(const struct job_terms *t, struct job_line *l, struct err *e);
+struct schedule *schedule_create(const struct job_terms *t, struct job_line *l);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
 /* The next item; counts and times are not set. Returns an enum loop_next; see loop.h for order. */

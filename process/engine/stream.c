@@ -14,6 +14,7 @@
  */
 #include "process/engine/stream.h"
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/store/store.h"
 #include "process/engine/job.h"
@@ -106,12 +107,12 @@ static int idle(void *ctx, struct err *e)
 
 /* --- source --- */
 
-static int next_store(struct stream *s, struct item *it, struct loop_order *order, struct err *e)
+static int next_store(struct stream *s, struct item *it, struct loop_order *order)
 {
     it->kind = ITEM_OPEN;
-    it->job = job_line_create_job(&s->line, e);
+    it->job = job_line_create_job(&s->line);
     order->queue = s->setup->use->n;
-    return it->job ? LOOP_ITEM : -1;
+    return LOOP_ITEM;
 }
 
 static int source(void *ctx, void *slot, int64_t number, struct loop_order *order, struct err *e)
@@ -120,7 +121,7 @@ static int source(void *ctx, void *slot, int64_t number, struct loop_order *orde
     (void)number;
     if (stop_check(e))
         return -1;
-    return job_line_may_open(&s->line) ? next_store(s, slot, order, e)
+    return job_line_may_open(&s->line) ? next_store(s, slot, order)
                                        : schedule_next(s->schedule, slot, order);
 }
 
@@ -317,44 +318,41 @@ static int choose_depth(const struct stream *s)
     return 4 * s->setup->use->threads + 4 + (chunks || devices > 1 ? 128 * devices : 0);
 }
 
-static int make_threads(struct stream *s, struct err *e)
+static void make_threads(struct stream *s)
 {
-    s->threads = calloc((size_t)s->setup->use->threads, sizeof *s->threads);
-    for (int t = 0; s->threads && t < s->setup->use->threads; t++)
+    s->threads = memory_need((size_t)s->setup->use->threads, sizeof *s->threads);
+    for (int t = 0; t < s->setup->use->threads; t++)
         s->threads[t].number = t;
-    return s->threads ? 0 : err_set(e, "out of memory");
 }
 
-static int make_items(struct stream *s, struct err *e)
+static void make_items(struct stream *s)
 {
-    const size_t bytes = (size_t)s->setup->params.bins * sizeof(uint64_t);
+    const size_t bins = (size_t)s->setup->params.bins;
     s->depth = choose_depth(s);
-    s->items = calloc((size_t)s->depth, sizeof *s->items);
-    for (int k = 0; s->items && k < s->depth; k++)
-        if (!(s->items[k].counts.histogram = malloc(bytes)))
-            return err_set(e, "out of memory");
-    return s->items ? 0 : err_set(e, "out of memory");
+    s->items = memory_need((size_t)s->depth, sizeof *s->items);
+    for (int k = 0; k < s->depth; k++)
+        s->items[k].counts.histogram = memory_need(bins, sizeof(uint64_t));
 }
 
-static int open_all(struct stream *s, struct err *e)
+static void open_all(struct stream *s)
 {
     const struct stream_setup *setup = s->setup;
     store_init(); /* changes the environment, which only one thread may do */
     s->terms.setup = setup;
     s->terms.memory = buffer_memory(setup, setup->use->backend->memory);
     s->terms.packed_memory = buffer_memory(setup, setup->use->backend->packed_memory);
-    if (job_line_create(&s->line, &s->terms, e) || make_threads(s, e) || make_items(s, e))
-        return -1;
-    s->schedule = schedule_create(&s->terms, &s->line, e);
-    return s->schedule ? 0 : -1;
+    job_line_create(&s->line, &s->terms);
+    make_threads(s);
+    make_items(s);
+    s->schedule = schedule_create(&s->terms, &s->line);
 }
 
 static void close_all(struct stream *s)
 {
-    for (int k = 0; s->items && k < s->depth; k++)
+    for (int k = 0; k < s->depth; k++)
         free(s->items[k].counts.histogram);
     free(s->items);
-    for (int t = 0; s->threads && t < s->setup->use->threads; t++)
+    for (int t = 0; t < s->setup->use->threads; t++)
         chunks_scratch_free(&s->threads[t].scratch);
     free(s->threads);
     schedule_free(s->schedule);
@@ -364,15 +362,14 @@ static void close_all(struct stream *s)
 int stream_run(const struct stream_setup *setup, struct err *e)
 {
     struct stream s = {.setup = setup};
-    int r = open_all(&s, e);
+    open_all(&s);
     const struct loop_ops ops = {.source = source,
                                  .work = work,
                                  .sink = sink,
                                  .queues = setup->use->n + 1,
                                  .due = due,
                                  .idle = idle};
-    if (r == 0)
-        r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->use->threads, e);
+    int r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->use->threads, e);
     while (r == 0 && due(&s))
         r = idle(&s, e);
     close_all(&s);

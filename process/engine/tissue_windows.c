@@ -1,6 +1,7 @@
 /* tissue_windows.c - see tissue_windows.h. */
 #include "process/engine/tissue_windows.h"
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 
 #include <stdbool.h>
@@ -91,12 +92,12 @@ int tissue_windows_find(const struct result_params *p, const uint8_t *mask, int6
                         uint8_t *percent, struct err *e)
 {
     struct tissue_rows t = {mask, cols, rows, cell, .n = p->window / cell + 3};
-    t.kept = calloc((size_t)(t.n * (cols + 1)), sizeof *t.kept);
-    int64_t *sums = malloc((size_t)(cols + 1) * sizeof *sums);
-    struct place *places = malloc((size_t)(2 * nx + 1) * sizeof *places);
+    t.kept = memory_try_zero((size_t)(t.n * (cols + 1)), sizeof *t.kept, e);
+    int64_t *sums = memory_try((size_t)(cols + 1), sizeof *sums, e);
+    struct place *places = memory_try((size_t)(2 * nx + 1), sizeof *places, e);
     const int r = t.kept && sums && places
                       ? choose_rows(p, &t, sums, places, nx, ny, wanted, percent, e)
-                      : err_set(e, "out of memory");
+                      : -1;
     free(t.kept);
     free(sums);
     free(places);

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
@@ -89,13 +90,10 @@ static int add_feature(struct arguments *a, const char *word, struct err *e)
 /* A column of scores. */
 static int add_name(struct arguments *a, const char *word, struct err *e)
 {
+    (void)e;
     struct map_scores_setup *s = &a->setup.scores;
-    char **names = realloc(s->names, (size_t)(s->n_names + 1) * sizeof *names);
-    if (names)
-        s->names = names;
-    if (!names || !(names[s->n_names] = strdup(word)))
-        return err_set(e, "out of memory");
-    s->n_names++;
+    s->names = memory_grow(s->names, s->n_names, sizeof *s->names);
+    s->names[s->n_names++] = memory_copy(word);
     return 0;
 }
 
@@ -120,7 +118,9 @@ static int set_size(void *ctx, const char *arg, struct err *e)
 static int add_pattern(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
-    return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
+    (void)e;
+    choice_add(&a->patterns, &a->setup.n_patterns, arg);
+    return 0;
 }
 
 /* --- the table --- */
@@ -405,18 +405,18 @@ static int run(struct arguments *a, int argc, char **argv)
     if (status >= 0)
         return status;
     a->setup.patterns = a->patterns;
-    int bad = list_add_words(&a->files, argv + first, argc - first, &e);
-    if (!bad && check(a, &e))
+    list_add_words(&a->files, argv + first, argc - first);
+    if (check(a, &e))
         return command_usage_error(&map_options, &e);
-    bad = bad || list_expand(&a->files, a->setup.scores.path ? LIST_BOTH : LIST_RESULTS, &e);
+    list_expand(&a->files, a->setup.scores.path ? LIST_BOTH : LIST_RESULTS);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
     const bool scores = a->setup.scores.path != NULL;
-    if (!bad && check_inputs(a, &e))
+    if (check_inputs(a, &e))
         return command_usage_error(&map_options, &e);
-    if (bad || (scores ? map_scores_write(&a->setup, &done, &e)
-                       : check_one_slide(a, &e) || map_write(&a->setup, &done, &e)))
+    if (scores ? map_scores_write(&a->setup, &done, &e)
+               : check_one_slide(a, &e) || map_write(&a->setup, &done, &e))
         return cli_failed(&e);
     return print_done(a, &done, begun);
 }

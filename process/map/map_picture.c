@@ -1,6 +1,7 @@
 /* map_picture.c - see map_formats.h. */
 #include "process/map/map_formats.h"
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/draw/axis.h"
@@ -409,10 +410,10 @@ static struct png_file *begin_file(const struct picture *o, FILE *f, struct err 
 static int draw(struct picture *o, FILE *f, struct err *e)
 {
     lay_out(o);
-    o->values = malloc((size_t)o->m->cols * sizeof *o->values);
-    o->row = malloc((size_t)o->width);
+    o->values = memory_try((size_t)o->m->cols, sizeof *o->values, e);
+    o->row = memory_try((size_t)o->width, 1, e);
     if (!o->values || !o->row)
-        return err_set(e, "out of memory");
+        return -1;
     if (!(o->source = map_rows_open_tissue(o->m, o->p->map, e)) || !(o->png = begin_file(o, f, e)))
         return -1;
     for (int64_t y = 0; y < o->height; y++) {
@@ -502,12 +503,12 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
                                          .level = OVERLAY_LEVEL,
                                          .texts = texts,
                                          .n_texts = 2};
-    o->places = malloc((size_t)o->width * sizeof *o->places);
-    o->values = malloc((size_t)m->cols * sizeof *o->values);
-    o->entries = malloc((size_t)m->cols);
-    o->row = malloc((size_t)o->width);
+    o->places = memory_try((size_t)o->width, sizeof *o->places, e);
+    o->values = memory_try((size_t)m->cols, sizeof *o->values, e);
+    o->entries = memory_try((size_t)m->cols, 1, e);
+    o->row = memory_try((size_t)o->width, 1, e);
     if (!o->places || !o->values || !o->entries || !o->row)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t x = 0; x < o->width; x++)
         o->places[x] = place_at(x, o->width, m->s.width, m->left, m->pitch, m->cols);
     o->rows = map_rows_open_tissue(m, p->map, e);

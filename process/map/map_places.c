@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
@@ -84,16 +85,16 @@ static void edge(const struct places *p, int64_t k, double corner, char out[NUMB
 static int begin(struct places *p, struct err *e)
 {
     const struct map_slide *m = p->m;
-    p->edges = malloc(((size_t)m->cols + 1) * sizeof *p->edges);
-    p->coverage = malloc((size_t)m->cols * sizeof *p->coverage);
+    p->edges = memory_try(((size_t)m->cols + 1), sizeof *p->edges, e);
+    p->coverage = memory_try((size_t)m->cols, sizeof *p->coverage, e);
     if (!p->edges || !p->coverage)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t i = 0; i <= m->cols; i++)
         edge(p, i, m->left, p->edges[i]);
     for (int k = 0; k < p->n; k++) {
-        p->values[k] = malloc((size_t)m->cols * sizeof *p->values[k]);
+        p->values[k] = memory_try((size_t)m->cols, sizeof *p->values[k], e);
         if (!p->values[k])
-            return err_set(e, "out of memory");
+            return -1;
         p->rows[k] =
             p->glass ? map_rows_open(m, p->maps[k], e) : map_rows_open_tissue(m, p->maps[k], e);
         if (!p->rows[k])
@@ -106,8 +107,8 @@ static int begin_flags(struct places *p, struct err *e)
 {
     if (p->m->scores || p->m->weights != WEIGHTS_NONE)
         return 0;
-    if (!(p->flags = malloc((size_t)p->m->cols * sizeof *p->flags)))
-        return err_set(e, "out of memory");
+    if (!(p->flags = memory_try((size_t)p->m->cols, sizeof *p->flags, e)))
+        return -1;
     p->flag_rows = map_rows_open(p->m, RESULT_FLAGS, e);
     return p->flag_rows ? 0 : -1;
 }
@@ -297,9 +298,9 @@ static int mark(struct regions *r, struct err *e)
     const int64_t n = r->cols * r->rows;
     double below = r->o->below;
     if (isnan(below) && isnan(r->o->above)) {
-        double *v = malloc((2 * (size_t)n + 1) * sizeof *v);
+        double *v = memory_try((2 * (size_t)n + 1), sizeof *v, e);
         if (!v)
-            return err_set(e, "out of memory");
+            return -1;
         for (int64_t k = 0; k < n; k++)
             v[k] = (double)r->values[k];
         const struct stats_summary s = stats_summarise(v, n, v + n);
@@ -391,11 +392,11 @@ static void put_region(struct regions *r)
 static int put_regions(struct regions *r, struct err *e)
 {
     const size_t n = (size_t)(r->cols * r->rows) + 1;
-    r->values = malloc(n * sizeof *r->values);
-    r->state = malloc(n);
-    r->cells = malloc(n * sizeof *r->cells);
+    r->values = memory_try(n, sizeof *r->values, e);
+    r->state = memory_try(n, 1, e);
+    r->cells = memory_try(n, sizeof *r->cells, e);
     if (!r->values || !r->state || !r->cells)
-        return err_set(e, "out of memory");
+        return -1;
     if (load_values(r, e) || mark(r, e))
         return -1;
     for (int64_t k = 0; k < r->cols * r->rows; k++)

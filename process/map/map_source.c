@@ -1,6 +1,7 @@
 /* map_source.c - see map_source.h. */
 #include "process/map/map_source.h"
 
+#include "common/base/memory.h"
 #include "common/result/features.h"
 #include "common/result/result_read.h"
 #include "process/draw/feature.h"
@@ -30,23 +31,18 @@ static void add_fits(struct map_blend *b)
 
 struct map_blend *map_blend_create(const struct map_blend_setup *setup, struct err *e)
 {
-    struct map_blend *b = calloc(1, sizeof *b);
-    if (!b) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct map_blend *b = memory_need(1, sizeof *b);
     b->s = *setup;
     b->k = setup->window / setup->cell;
     b->t = setup->stride / setup->cell;
     b->rows = (b->k - 1) / b->t + 1;
     const size_t cols = (size_t)setup->cols;
-    b->weights = calloc((size_t)b->k, sizeof *b->weights);
-    b->fits = calloc(cols, sizeof *b->fits);
-    b->a = calloc((size_t)b->rows * cols, sizeof *b->a);
-    b->b = calloc((size_t)b->rows * cols, sizeof *b->b);
-    if (!b->weights || !b->fits || !b->a || !b->b) {
+    b->weights = memory_need((size_t)b->k, sizeof *b->weights);
+    b->fits = memory_try_zero(cols, sizeof *b->fits, e);
+    b->a = memory_try_zero((size_t)b->rows * cols, sizeof *b->a, e);
+    b->b = memory_try_zero((size_t)b->rows * cols, sizeof *b->b, e);
+    if (!b->fits || !b->a || !b->b) {
         map_blend_free(b);
-        err_set(e, "out of memory");
         return NULL;
     }
     for (int64_t m = 0; m < b->k; m++)
@@ -251,11 +247,7 @@ static struct map_blend *begin_blend(const struct map_slide *m, struct err *e)
 
 struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e)
 {
-    struct map_rows *r = calloc(1, sizeof *r);
-    if (!r) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct map_rows *r = memory_need(1, sizeof *r);
     r->m = m;
     r->map = map;
     if (m->scores)
@@ -264,12 +256,10 @@ struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e
     r->stored = result_open_rows(m->result, m->k, map, &m->s, e);
     if (!r->stored)
         goto fail;
-    r->read = malloc(READ_ROWS * result_rows_bytes(r->stored));
-    r->windows = malloc((size_t)m->s.nx * sizeof *r->windows);
-    if (!r->read || !r->windows) {
-        err_set(e, "out of memory");
+    r->read = memory_try(READ_ROWS, result_rows_bytes(r->stored), e);
+    r->windows = memory_try((size_t)m->s.nx, sizeof *r->windows, e);
+    if (!r->read || !r->windows)
         goto fail;
-    }
     if (m->weights == WEIGHTS_NONE || (r->blend = begin_blend(m, e)))
         return r;
 fail:
@@ -287,12 +277,10 @@ struct map_rows *map_rows_open_tissue(const struct map_slide *m, int map, struct
     struct map_rows *r = map_rows_open(m, map, e);
     if (!r || !map_hides_glass(m, map))
         return r;
-    r->percent = malloc((size_t)m->s.nx);
-    r->tissue = result_open_rows(m->result, m->k, RESULT_TISSUE, &m->s, e);
-    if (r->percent && r->tissue)
+    r->percent = memory_try((size_t)m->s.nx, 1, e);
+    r->tissue = r->percent ? result_open_rows(m->result, m->k, RESULT_TISSUE, &m->s, e) : NULL;
+    if (r->tissue)
         return r;
-    if (!r->percent)
-        err_set(e, "out of memory");
     map_rows_close(r);
     return NULL;
 }

@@ -2,6 +2,7 @@
 #include "process/map/map_tiff.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "process/draw/html.h"
 #include "process/map/map_setup.h"
@@ -93,14 +94,14 @@ static void put_planes(FILE *f, const struct map_slide *m, int n)
     }
 }
 
-/* The OME-XML, to be free()d; NULL when out of memory. */
+/* The OME-XML, to be free()d. */
 static char *describe(const struct map_slide *m, const int *maps, int n)
 {
     char *text = NULL;
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
     if (!f)
-        return NULL;
+        memory_end();
     fputs(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
         "<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\" "
@@ -123,11 +124,8 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
     put_channels(f, m, maps, n);
     put_planes(f, m, n);
     fputs("</Pixels></Image></OME>", f);
-    const bool bad = ferror(f) != 0;
-    if (fclose(f) || bad) {
-        free(text);
-        return NULL;
-    }
+    if (ferror(f) || fclose(f))
+        memory_end();
     return text;
 }
 
@@ -243,14 +241,12 @@ static int write_channels(struct tiff *o, const int *maps, int n, struct err *e)
 {
     const size_t cols = (size_t)o->m->cols;
     char *text = describe(o->m, maps, n);
-    o->read = malloc(cols * sizeof *o->read);
-    o->sum = malloc(cols * sizeof *o->sum);
-    o->count = malloc(cols * sizeof *o->count);
-    o->band = malloc(TILE * cols * sizeof *o->band);
-    o->tile = malloc(sizeof(float[TILE][TILE]));
-    int bad = text && o->read && o->sum && o->count && o->band && o->tile
-                  ? 0
-                  : err_set(e, "out of memory");
+    o->read = memory_try(cols, sizeof *o->read, e);
+    o->sum = memory_try(cols, sizeof *o->sum, e);
+    o->count = memory_try(cols, sizeof *o->count, e);
+    o->band = memory_try(TILE * cols, sizeof *o->band, e);
+    o->tile = memory_try(1, sizeof(float[TILE][TILE]), e);
+    int bad = o->read && o->sum && o->count && o->band && o->tile ? 0 : -1;
     for (int c = 0; c < n && !bad; c++)
         bad = write_channel(o, maps[c], c == 0 ? text : NULL, e);
     free(text);

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/utf8.h"
 #include "common/codec/codec.h"
@@ -187,10 +188,8 @@ static int write_file(const struct content *c, const char *feature, struct err *
     const char *output = c->setup->output;
     struct text_file file;
     char *path = map_format_of_file(output) >= 0
-                     ? strdup(output)
+                     ? memory_copy(output)
                      : map_file_name(output, c->m->s.name, feature, c->format);
-    if (!path)
-        return err_set(e, "out of memory");
     int bad = map_file_begin(&file, path, c->format, e);
     if (!bad && write_content(c, &file, e)) {
         text_file_abort(&file);
@@ -298,12 +297,10 @@ static int by_name(const void *a, const void *b)
 /* -1: a slide of this name was written before. */
 static int note_name(struct run *r, const char *name, struct err *e)
 {
-    char *copy = strdup(name);
-    char **node = copy ? tsearch(copy, &r->names, by_name) : NULL;
-    if (!node) {
-        free(copy);
-        return err_set(e, "out of memory");
-    }
+    char *copy = memory_copy(name);
+    char **node = tsearch(copy, &r->names, by_name);
+    if (!node)
+        memory_end();
     if (*node == copy)
         return 0;
     free(copy);
@@ -381,7 +378,8 @@ int map_is_one_slide(const struct map_setup *setup, struct err *e)
 {
     struct choice choice;
     int64_t chosen = 0;
-    int bad = choice_begin(&choice, setup->patterns, setup->n_patterns, e);
+    int bad = 0;
+    choice_begin(&choice, setup->patterns, setup->n_patterns);
     for (int k = 0; k < setup->n_files && !bad; k++) {
         struct result *r = result_open(setup->files[k], e);
         bad = r ? 0 : -1;
@@ -403,10 +401,8 @@ int map_write(const struct map_setup *setup, struct map_done *done, struct err *
 {
     struct run r = {.setup = setup, .done = done};
     *done = (struct map_done){0};
-    int bad = choice_begin(&r.choice, setup->patterns, setup->n_patterns, e) ||
-                      (map_format_of_file(setup->output) < 0 && folder_make(setup->output, e))
-                  ? -1
-                  : 0;
+    int bad = map_format_of_file(setup->output) < 0 ? folder_make(setup->output, e) : 0;
+    choice_begin(&r.choice, setup->patterns, setup->n_patterns);
     for (int k = 0; k < setup->n_files && !bad; k++)
         if (do_file(&r, setup->files[k]))
             bad = stop_check(e);

@@ -1,25 +1,22 @@
 /* choice.c - see choice.h. */
 #include "process/options/choice.h"
 
+#include "common/base/memory.h"
+
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
-int choice_add(const char ***patterns, int *n, const char *word, struct err *e)
+void choice_add(const char ***patterns, int *n, const char *word)
 {
-    const char **more = realloc(*patterns, ((size_t)*n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    more[(*n)++] = word;
-    *patterns = more;
-    return 0;
+    *patterns = memory_grow(*patterns, *n, sizeof **patterns);
+    (*patterns)[(*n)++] = word;
 }
 
-int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e)
+void choice_begin(struct choice *c, const char *const *patterns, int n)
 {
     *c = (struct choice){.patterns = patterns, .n = n};
-    c->found = calloc((size_t)n + 1, sizeof *c->found);
-    return c->found ? 0 : err_set(e, "out of memory");
+    c->found = memory_need((size_t)n, sizeof *c->found);
 }
 
 bool choice_has(struct choice *c, const char *name)

@@ -17,8 +17,8 @@ struct choice {
 
 /* Appends a word of the command line, which is not copied, to *patterns [*n]. The caller frees the
  * array. */
-int choice_add(const char ***patterns, int *n, const char *word, struct err *e);
-int choice_begin(struct choice *c, const char *const *patterns, int n, struct err *e);
+void choice_add(const char ***patterns, int *n, const char *word);
+void choice_begin(struct choice *c, const char *const *patterns, int n);
 bool choice_has(struct choice *c, const char *name);
 /* -1 if a pattern has matched no slide; the message names it. */
 int choice_check(const struct choice *c, struct err *e);

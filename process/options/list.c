@@ -4,11 +4,13 @@
 #include "common/base/cli.h"
 #include "common/base/failed_list.h"
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/hdf5/h5_head.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/store/store.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,34 +18,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int add(struct list *l, const char *path, struct err *e)
+static void add(struct list *l, const char *path)
 {
-    if (l->n == INT_MAX)
-        return err_set(e, "too many input files");
-    if ((l->n & (l->n + 1)) == 0) { /* grows at 0, 1, 3, 7 ... */
-        char **more = realloc(l->paths, (2 * (size_t)l->n + 2) * sizeof *more);
-        if (!more)
-            return err_set(e, "out of memory");
-        l->paths = more;
-    }
-    l->paths[l->n] = strdup(path);
-    if (!l->paths[l->n])
-        return err_set(e, "out of memory");
-    l->n++;
-    return 0;
+    assert(l->n < INT_MAX);
+    l->paths = memory_grow(l->paths, l->n, sizeof *l->paths);
+    l->paths[l->n++] = memory_copy(path);
 }
 
-int list_add_words(struct list *l, char *const *words, int n, struct err *e)
+void list_add_words(struct list *l, char *const *words, int n)
 {
     for (int k = 0; k < n; k++)
-        if (add(l, words[k], e))
-            return -1;
-    return 0;
+        add(l, words[k]);
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
 {
-    return add(ctx, path, e);
+    (void)e;
+    add(ctx, path);
+    return 0;
 }
 
 int list_add_file(void *list, const char *file, struct err *e)
@@ -75,25 +67,21 @@ static bool is_wanted(const char *path, enum list_kind kind)
            (kind != LIST_STORES && result_is(path)) || !h5_is_whole(path);
 }
 
-static int add_problem(void *ctx, const char *path, const char *why, struct err *e)
+static void add_problem(void *ctx, const char *path, const char *why)
 {
     struct search *s = ctx;
     struct list *l = s->out;
-    struct list_problem *more = realloc(l->problems, ((size_t)l->n_problems + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    l->problems = more;
-    struct list_problem *p = &more[l->n_problems++];
-    *p = (struct list_problem){strdup(path), strdup(why)};
+    l->problems = memory_grow(l->problems, l->n_problems, sizeof *l->problems);
+    l->problems[l->n_problems++] = (struct list_problem){memory_copy(path), memory_copy(why)};
     cli_say("%s: %s", path, why);
     s->problems++;
-    return p->path && p->why ? 0 : err_set(e, "out of memory");
 }
 
-static int add_found(void *ctx, const char *path, struct err *e)
+static void add_found(void *ctx, const char *path)
 {
     struct search *s = ctx;
-    return is_wanted(path, s->kind) ? add(s->out, path, e) : 0;
+    if (is_wanted(path, s->kind))
+        add(s->out, path);
 }
 
 static int by_path(const void *a, const void *b)
@@ -101,19 +89,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int add_folder(struct list *l, const char *folder, struct err *e)
-{
-    char **more = realloc(l->folders, ((size_t)l->n_folders + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    l->folders = more;
-    if (!(more[l->n_folders] = strdup(folder)))
-        return err_set(e, "out of memory");
-    l->n_folders++;
-    return 0;
-}
-
-static int note_file(void *ctx, const char *path, struct err *e)
+static int note_list(void *ctx, const char *path, struct err *e)
 {
     (void)path, (void)e;
     *(bool *)ctx = true;
@@ -123,30 +99,33 @@ static int note_file(void *ctx, const char *path, struct err *e)
 static bool has_failed_list(const char *folder)
 {
     bool has = false;
-    failed_list_find(folder, note_file, &has, NULL);
+    failed_list_find(folder, note_list, &has, NULL);
     return has;
 }
 
-static int note_store(void *ctx, const char *path, struct err *e)
+static void note_store(void *ctx, const char *path)
 {
-    (void)e;
     *(bool *)ctx |= store_is(path);
-    return 0;
 }
 
-static int no_problem(void *ctx, const char *path, const char *why, struct err *e)
+static void no_problem(void *ctx, const char *path, const char *why)
 {
-    (void)ctx, (void)path, (void)why, (void)e;
-    return 0;
+    (void)ctx, (void)path, (void)why;
 }
 
 /* Calls file() with a bool for the files in a folder that end in .h5; returns the bool. */
-static bool notes(const char *folder, int (*file)(void *, const char *, struct err *))
+static bool notes(const char *folder, void (*file)(void *, const char *))
 {
     const struct folder_ops ops = {.wants = has_ending, .file = file, .problem = no_problem};
-    struct err e = {""};
     bool has = false;
-    return !folder_find(folder, &ops, &has, &e) && has;
+    folder_find(folder, &ops, &has);
+    return has;
+}
+
+static void note_file(void *ctx, const char *path)
+{
+    (void)path;
+    *(bool *)ctx = true;
 }
 
 bool list_has_stores(const char *folder)
@@ -160,15 +139,16 @@ static int has_no_stores(const char *folder, struct err *e)
                    folder);
 }
 
-static int expand_folder(struct list *out, const char *folder, enum list_kind kind, struct err *e)
+static void expand_folder(struct list *out, const char *folder, enum list_kind kind)
 {
     static const char *const what[] = {"stores", "results", "stores or results", "results"};
     static const struct folder_ops ops = {
         .wants = has_ending, .file = add_found, .problem = add_problem};
     struct search s = {.out = out, .kind = kind};
     const int before = out->n;
-    if (add_folder(out, folder, e) || folder_find(folder, &ops, &s, e))
-        return -1;
+    out->folders = memory_grow(out->folders, out->n_folders, sizeof *out->folders);
+    out->folders[out->n_folders++] = memory_copy(folder);
+    folder_find(folder, &ops, &s);
     if (out->n == before && s.problems == 0 && !(kind == LIST_REPORT && has_failed_list(folder))) {
         struct err why = {""};
         if (kind == LIST_STORES)
@@ -182,19 +162,18 @@ static int expand_folder(struct list *out, const char *folder, enum list_kind ki
     out->failed += s.problems;
     if (out->n > before)
         qsort(out->paths + before, (size_t)(out->n - before), sizeof *out->paths, by_path);
-    return 0;
 }
 
-int list_expand(struct list *l, enum list_kind kind, struct err *e)
+void list_expand(struct list *l, enum list_kind kind)
 {
     struct list out = {0};
-    int r = 0;
-    for (int k = 0; k < l->n && r == 0; k++)
-        r = folder_is(l->paths[k]) ? expand_folder(&out, l->paths[k], kind, e)
-                                   : add(&out, l->paths[k], e);
+    for (int k = 0; k < l->n; k++)
+        if (folder_is(l->paths[k]))
+            expand_folder(&out, l->paths[k], kind);
+        else
+            add(&out, l->paths[k]);
     list_free(l);
     *l = out;
-    return r;
 }
 
 /* --- slides --- */
@@ -215,12 +194,10 @@ int list_lacks_output(const struct list *l, const char *what, struct err *e)
 
 /* --- sizes and shares --- */
 
-double *list_sizes(const struct list *l, struct err *e)
+double *list_sizes(const struct list *l)
 {
-    double *sum = calloc((size_t)l->n + 1, sizeof *sum);
-    if (!sum)
-        err_set(e, "out of memory");
-    for (int k = 0; sum && k < l->n; k++) {
+    double *sum = memory_need((size_t)l->n + 1, sizeof *sum);
+    for (int k = 0; k < l->n; k++) {
         struct stat st;
         const double size = stat(l->paths[k], &st) ? 0 : (double)st.st_size;
         sum[k + 1] = sum[k] + (size > 1 ? size : 1);

@@ -29,15 +29,15 @@ struct list_problem {
 enum list_kind { LIST_STORES, LIST_RESULTS, LIST_BOTH, LIST_REPORT };
 
 /* Adds the n words of a command line. */
-int list_add_words(struct list *l, char *const *words, int n, struct err *e);
+void list_add_words(struct list *l, char *const *words, int n);
 /* Adds the lines of a file (cli_list) to a struct list; for rows of options. */
 int list_add_file(void *list, const char *file, struct err *e);
 /* Replaces each folder by the files in it, sorted by path. Reports and counts what is a
- * problem to folder_find(), and folders without such files. -1 when memory is short. */
-int list_expand(struct list *l, enum list_kind kind, struct err *e);
+ * problem to folder_find(), and folders without such files. */
+void list_expand(struct list *l, enum list_kind kind);
 /* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
- * Each file counts as one byte at least. To be free()d; NULL when memory is short. */
-double *list_sizes(const struct list *l, struct err *e);
+ * Each file counts as one byte at least. To be free()d. */
+double *list_sizes(const struct list *l);
 /* Keeps share `task` of `tasks` (task_parse); it can be empty. */
 void list_share(struct list *l, int64_t task, int64_t tasks);
 /* Frees what the list owns and empties it. */

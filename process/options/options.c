@@ -2,6 +2,7 @@
 #include "process/options/options.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/pipe.h"
@@ -64,16 +65,13 @@ static int add_class(void *ctx, const char *name, struct err *e)
     struct options *o = ctx;
     struct geojson_classes *c = &o->regions.classes;
     int at = 0;
-    const char **more = realloc(c->names, (size_t)(c->n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    c->names = more;
-    while (at < c->n && strcmp(more[at], name) < 0)
+    while (at < c->n && strcmp(c->names[at], name) < 0)
         at++;
-    if (!*name || (at < c->n && !strcmp(more[at], name)))
+    if (!*name || (at < c->n && !strcmp(c->names[at], name)))
         return *name ? 0 : err_set(e, "--roi-class: the name is empty");
-    memmove(more + at + 1, more + at, (size_t)(c->n - at) * sizeof *more);
-    more[at] = name;
+    c->names = memory_grow(c->names, c->n, sizeof *c->names);
+    memmove(c->names + at + 1, c->names + at, (size_t)(c->n - at) * sizeof *c->names);
+    c->names[at] = name;
     c->n++;
     return 0;
 }
@@ -319,15 +317,13 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     if (status >= 0)
         return status;
     o->params.radius = spectrum_radius(o->params.sigma);
-    int bad = list_add_words(&o->files, argv + first, argc - first, &e);
-    o->extends = !bad && is_extended(o);
-    if (!bad && check(o, &e))
+    list_add_words(&o->files, argv + first, argc - first);
+    o->extends = is_extended(o);
+    if (check(o, &e))
         return command_usage_error(c, &e);
-    bad = bad || list_expand(&o->files, input_kind(c), &e);
-    if (!bad && c == &options_run && check_regions(o, &e))
+    list_expand(&o->files, input_kind(c));
+    if (c == &options_run && check_regions(o, &e))
         return command_usage_error(c, &e);
-    if (bad)
-        return cli_failed(&e);
     return o->files.n == 0 ? EXIT_PART : -1;
 }
 

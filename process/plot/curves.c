@@ -1,6 +1,7 @@
 /* curves.c - see curves.h. */
 #include "process/plot/curves.h"
 
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
 #include "process/options/choice.h"
@@ -38,10 +39,8 @@ double curves_high(const struct curves *c, int64_t cell)
 
 static double *shares_of(const struct curves *c, const struct result_counts *counts)
 {
-    double *share = calloc((size_t)c->cells, sizeof *share);
+    double *share = memory_need((size_t)c->cells, sizeof *share);
     const double all = (double)result_samples(&c->params, counts);
-    if (!share)
-        return NULL;
     for (int64_t k = 0; k < c->cells; k++) {
         uint64_t n = 0;
         for (int64_t b = k * c->cell_bins; b < (k + 1) * c->cell_bins && b < c->params.bins; b++)
@@ -58,28 +57,22 @@ static bool misses_a_group(const struct result_slide *s)
     return memchr(s->groups, 0, (size_t)s->group_count) != NULL;
 }
 
-static int add_slide(struct curves *c, const char *file, const struct result_slide *s,
-                     struct err *e)
+static void add_slide(struct curves *c, const char *file, const struct result_slide *s)
 {
     if (s->counts.windows == 0) {
         c->empty++;
-        return 0;
+        return;
     }
-    struct curve *more = realloc(c->list, ((size_t)c->n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    c->list = more;
+    c->list = memory_grow(c->list, c->n, sizeof *c->list);
     struct curve *one = &c->list[c->n++];
-    *one = (struct curve){.file = file, .windows = s->counts.windows};
-    one->name = strdup(s->name);
-    one->share = shares_of(c, &s->counts);
-    if (!one->name || !one->share)
-        return err_set(e, "out of memory");
+    *one = (struct curve){.file = file,
+                          .windows = s->counts.windows,
+                          .name = memory_copy(s->name),
+                          .share = shares_of(c, &s->counts)};
     result_moments(&c->params, s->counts.histogram, &one->mean, &one->std);
     result_add_counts(&c->all, &s->counts, c->params.bins);
     c->partial += misses_a_group(s);
     c->gray += s->source_gray;
-    return 0;
 }
 
 static int load_slide(struct curves *c, struct result *r, int64_t k, const char *file, bool keep,
@@ -88,20 +81,19 @@ static int load_slide(struct curves *c, struct result *r, int64_t k, const char 
     struct result_slide s;
     if (result_load_parts(r, k, result_parts_here(r), &s, e))
         return -1;
-    const int bad = add_slide(c, file, &s, e);
-    if (!bad && keep)
+    add_slide(c, file, &s);
+    if (keep)
         c->slide = s;
     else
         result_slide_free(&s);
-    return bad;
+    return 0;
 }
 
-static int begin(struct curves *c, const struct result_params *p, struct err *e)
+static void begin(struct curves *c, const struct result_params *p)
 {
     c->params = *p;
-    c->all.histogram = calloc((size_t)p->bins, sizeof *c->all.histogram);
+    c->all.histogram = memory_need((size_t)p->bins, sizeof *c->all.histogram);
     set_cells(c);
-    return c->all.histogram ? 0 : err_set(e, "out of memory");
 }
 
 static int load_file(struct curves *c, const char *file, struct choice *w, bool keep, struct err *e)
@@ -109,7 +101,7 @@ static int load_file(struct curves *c, const char *file, struct choice *w, bool 
     struct result *r = result_open(file, e);
     int bad = r ? 0 : -1;
     if (r && c->cells == 0)
-        bad = begin(c, result_params(r), e);
+        begin(c, result_params(r));
     else if (r && result_same_params(&c->params, result_params(r), e))
         bad = err_add(e, "%s: parameters differ from those of the results before it", file);
     for (int64_t k = 0; !bad && k < result_slides(r); k++) {
@@ -142,7 +134,8 @@ int curves_load(struct curves *c, char *const *files, int n_files, const char *c
 {
     struct choice w;
     *c = (struct curves){0};
-    int bad = choice_begin(&w, patterns, n_patterns, e);
+    int bad = 0;
+    choice_begin(&w, patterns, n_patterns);
     for (int k = 0; k < n_files && !bad; k++)
         bad = load_file(c, files[k], &w, keep, e);
     if (!bad)
@@ -189,12 +182,9 @@ static double quantile(const double *sorted, int64_t n, double q)
     return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
 }
 
-int curves_quantiles(const struct curves *c, const double *q, int n, double *const *out,
-                     struct err *e)
+void curves_quantiles(const struct curves *c, const double *q, int n, double *const *out)
 {
-    double *values = malloc((size_t)c->n * sizeof *values);
-    if (!values)
-        return err_set(e, "out of memory");
+    double *values = memory_need((size_t)c->n, sizeof *values);
     for (int64_t cell = 0; cell < c->cells; cell++) {
         for (int64_t k = 0; k < c->n; k++)
             values[k] = c->list[k].share[cell];
@@ -203,7 +193,6 @@ int curves_quantiles(const struct curves *c, const double *q, int n, double *con
             out[k][cell] = quantile(values, c->n, q[k]);
     }
     free(values);
-    return 0;
 }
 
 /* Part of the values in a cell. */

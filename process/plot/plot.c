@@ -193,8 +193,7 @@ static int make(struct plot *p, struct err *e)
         return err_set(e, "--band: needs at least 3 slides with counted windows, not %" PRId64,
                        p->c.n);
     const bool band = o->band || p->c.n > PLOT_MOST_CURVES;
-    if (plot_histogram_make(&p->histogram, &p->c, band, LEFT, RIGHT, e))
-        return -1;
+    plot_histogram_make(&p->histogram, &p->c, band, LEFT, RIGHT);
     if (o->map)
         lay_out_map(p);
     add_parameters(p);

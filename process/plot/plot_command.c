@@ -39,7 +39,9 @@ static int set_feature(void *ctx, const char *name, struct err *e)
 static int add_pattern(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *a = ctx;
-    return choice_add(&a->patterns, &a->setup.n_patterns, arg, e);
+    (void)e;
+    choice_add(&a->patterns, &a->setup.n_patterns, arg);
+    return 0;
 }
 
 #define ARGUMENTS struct arguments
@@ -117,13 +119,11 @@ static int run(struct arguments *a, int argc, char **argv)
     if (status >= 0)
         return status;
     a->setup.patterns = a->patterns;
-    if (list_add_words(&a->files, argv + first, argc - first, &e))
-        return cli_failed(&e);
+    list_add_words(&a->files, argv + first, argc - first);
     if (check(a, &e))
         return command_usage_error(&plot_options, &e);
     publish_clean(a->setup.output); /* however this run ends */
-    if (list_expand(&a->files, LIST_RESULTS, &e))
-        return cli_failed(&e);
+    list_expand(&a->files, LIST_RESULTS);
     if (output_is_no_input("-o", a->setup.output, a->files.paths, a->files.n, &e))
         return command_usage_error(&plot_options, &e);
     if (a->files.failed > 0) /* they are reported; a picture without them would mislead */

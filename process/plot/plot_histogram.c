@@ -1,6 +1,7 @@
 /* plot_histogram.c - see plot_histogram.h. */
 #include "process/plot/plot_histogram.h"
 
+#include "common/base/memory.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -34,19 +35,14 @@ static const char *line_style(int64_t k, char out[96])
 
 /* --- numbers --- */
 
-static int make_bands(struct plot_histogram *h, struct err *e)
+static void make_bands(struct plot_histogram *h)
 {
     const size_t cells = (size_t)h->c->cells;
-    h->mean = calloc(cells, sizeof *h->mean);
-    if (!h->mean)
-        return err_set(e, "out of memory");
+    h->mean = memory_need(cells, sizeof *h->mean);
     curves_mean(h->c, h->mean);
-    for (int k = 0; k < PLOT_QUANTILES; k++) {
-        h->quantiles[k] = calloc(cells, sizeof(double));
-        if (!h->quantiles[k])
-            return err_set(e, "out of memory");
-    }
-    return curves_quantiles(h->c, probabilities, PLOT_QUANTILES, h->quantiles, e);
+    for (int k = 0; k < PLOT_QUANTILES; k++)
+        h->quantiles[k] = memory_need(cells, sizeof(double));
+    curves_quantiles(h->c, probabilities, PLOT_QUANTILES, h->quantiles);
 }
 
 /* The largest share of cells that begin at `from` dB or above. */
@@ -102,14 +98,13 @@ static void make_axes(struct plot_histogram *h, double left, double right)
         h->outside = fmax(h->outside, curves_outside(h->c, h->c->list[k].share, low, high));
 }
 
-int plot_histogram_make(struct plot_histogram *h, const struct curves *c, bool band, double left,
-                        double right, struct err *e)
+void plot_histogram_make(struct plot_histogram *h, const struct curves *c, bool band, double left,
+                         double right)
 {
     *h = (struct plot_histogram){.c = c, .band = band};
-    if (band && make_bands(h, e))
-        return -1;
+    if (band)
+        make_bands(h);
     make_axes(h, left, right);
-    return 0;
 }
 
 void plot_histogram_free(struct plot_histogram *h)

@@ -25,10 +25,9 @@ struct plot_histogram {
     double outside; /* the largest share of a slide's values outside the x axis */
 };
 
-/* Computes what is drawn from px `left` to `right`. Free with plot_histogram_free, also after a
- * failure. */
-int plot_histogram_make(struct plot_histogram *h, const struct curves *c, bool band, double left,
-                        double right, struct err *e);
+/* Computes what is drawn from px `left` to `right`. Free with plot_histogram_free. */
+void plot_histogram_make(struct plot_histogram *h, const struct curves *c, bool band, double left,
+                         double right);
 void plot_histogram_free(struct plot_histogram *h);
 
 /* Height of the panel, axes included, and of the legend, px. */

@@ -187,12 +187,10 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    if (list_add_words(&a->files, argv + first, argc - first, &e))
-        return cli_failed(&e);
+    list_add_words(&a->files, argv + first, argc - first);
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
-    if (list_expand(&a->files, LIST_REPORT, &e))
-        return cli_failed(&e);
+    list_expand(&a->files, LIST_REPORT);
     if (check_inputs(a, &e))
         return command_usage_error(&report_options, &e);
     for (int k = 0; k < a->files.n_folders && a->files.n == 0; k++)

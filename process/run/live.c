@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/text_file.h"
 #include "process/draw/colours.h"
@@ -252,9 +253,8 @@ static void note_failure(struct live *l, const char *path, const char *why)
 {
     if (l->failures < MOST_FAILURES) {
         struct failed *f = &l->failed[l->failures];
-        *f = (struct failed){strdup(path_base_name(path)), strdup(why)};
-        if (f->reason)
-            path_drop_folder(f->reason, path);
+        *f = (struct failed){memory_copy(path_base_name(path)), memory_copy(why)};
+        path_drop_folder(f->reason, path);
     }
     l->failures++;
 }
@@ -332,14 +332,12 @@ struct live *live_open(const char *dir, int64_t stores, int64_t before,
         err_set(e, "--live %.100s...: the name is longer than %d bytes", dir, MOST_NAME);
         return NULL;
     }
-    struct live *l = calloc(1, sizeof *l);
-    if (!l || !(l->dir = strdup(dir))) {
-        free(l);
-        err_set(e, "--live %s: out of memory", dir);
-        return NULL;
-    }
-    *l = (struct live){
-        .dir = l->dir, .stores = stores, .before = before, .params = *p, .begun = clock_now()};
+    struct live *l = memory_need(1, sizeof *l);
+    *l = (struct live){.dir = memory_copy(dir),
+                       .stores = stores,
+                       .before = before,
+                       .params = *p,
+                       .begun = clock_now()};
     update_begin(l);
     if (mkdir(dir, 0777) && errno != EEXIST)
         err_sys(e, "--live %s: cannot be made", dir);

@@ -1,6 +1,8 @@
 /* live_picture.c - see live_picture.h. */
 #include "process/run/live_picture.h"
 
+#include "common/base/memory.h"
+
 #include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/png_file.h"
@@ -27,7 +29,7 @@ int live_picture(FILE *f, const struct result_slide *s, int map, int64_t rows, s
     const int64_t block = (longest + MOST_SIDE - 1) / MOST_SIDE;
     const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
     uint32_t palette[COLOURS_PALETTE];
-    uint8_t *row = malloc((size_t)width);
+    uint8_t *row = memory_need((size_t)width, 1); /* at most MOST_SIDE */
     colours_palette(palette, 255);
     palette[COLOURS_STROKE] = 0; /* the page hatches behind it */
     const struct png_file_setup setup = {.width = width,
@@ -36,7 +38,7 @@ int live_picture(FILE *f, const struct result_slide *s, int map, int64_t rows, s
                                          .palette = palette,
                                          .n_palette = COLOURS_PALETTE,
                                          .level = 1};
-    struct png_file *p = row ? png_file_begin(f, &setup, e) : NULL;
+    struct png_file *p = png_file_begin(f, &setup, e);
     int bad = p ? 0 : -1;
     for (int64_t y = 0; y < height && !bad; y++) {
         const int64_t end = (y + 1) * block < s->ny ? (y + 1) * block : s->ny;

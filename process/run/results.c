@@ -2,6 +2,7 @@
 #include "process/run/results.h"
 
 #include "common/base/folder.h"
+#include "common/base/memory.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
@@ -31,11 +32,7 @@ struct results *results_open(const char *output, const struct result_params *p,
                              const struct regions_choice *regions, int64_t first_group,
                              int64_t last_group, struct err *e)
 {
-    struct results *r = calloc(1, sizeof *r);
-    if (!r) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct results *r = memory_need(1, sizeof *r);
     *r = (struct results){.output = output,
                           .params = p,
                           .regions = regions,
@@ -53,16 +50,13 @@ struct results *results_open(const char *output, const struct result_params *p,
     return NULL;
 }
 
-/* Path of the file of one slide in the folder. NULL when out of memory. */
+/* Path of the file of one slide in the folder. */
 static char *target_of(const struct results *r, const char *name, size_t n)
 {
-    char *target;
     const char *slash = r->output[strlen(r->output) - 1] == '/' ? "" : "/";
-    const int got = r->first_group
-                        ? asprintf(&target, "%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash,
-                                   (int)n, name, r->first_group, r->last_group)
-                        : asprintf(&target, "%s%s%.*s.h5", r->output, slash, (int)n, name);
-    return got < 0 ? NULL : target;
+    return r->first_group ? memory_print("%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash,
+                                         (int)n, name, r->first_group, r->last_group)
+                          : memory_print("%s%s%.*s.h5", r->output, slash, (int)n, name);
 }
 
 /* --- existing results --- */
@@ -188,7 +182,7 @@ int results_have(const struct results *r, const char *store, struct results_foun
     if (!r->folder)
         return 0;
     char *target = target_of(r, name, n);
-    const int is = target ? judge(r, store, target, found, e) : err_set(e, "out of memory");
+    const int is = judge(r, store, target, found, e);
     free(target);
     return is;
 }
@@ -198,8 +192,6 @@ int results_have(const struct results *r, const char *store, struct results_foun
 static int put_own(const struct results *r, const struct result_slide *s, struct err *e)
 {
     char *target = target_of(r, s->name, strlen(s->name));
-    if (!target)
-        return err_set(e, "out of memory");
     struct result_writer *w = result_create(target, r->params, e);
     int bad = !w || result_put_slide(w, s, e);
     if (bad)

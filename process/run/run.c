@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/folder.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/output.h"
 #include "common/base/path.h"
@@ -78,18 +79,15 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
 {
     if (r->o->allow_duplicates || !*quickhash)
         return 0;
-    struct seen *s = calloc(1, sizeof *s);
-    if (!s || !(s->path = strdup(path))) {
-        free(s);
-        return err_set(e, "%s: out of memory", path);
-    }
+    struct seen *s = memory_need(1, sizeof *s);
+    s->path = memory_copy(path);
     snprintf(s->quickhash, sizeof s->quickhash, "%s", quickhash);
     struct seen *const *first = tsearch(s, &r->seen, by_quickhash);
-    if (first && *first == s)
+    if (!first)
+        memory_end();
+    if (*first == s)
         return 0;
     seen_free(s);
-    if (!first)
-        return err_set(e, "%s: out of memory", path);
     return err_set(e,
                    "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
                    "both",
@@ -156,25 +154,20 @@ static void json_done(const struct run *r, const struct done *d)
 
 /* A slide's result is written. Its line comes when the file has its name: of one file for all, at
  * the end of the run. */
-static int note_done(struct run *r, const char *path, const struct result_slide *s, struct err *e)
+static void note_done(struct run *r, const char *path, const struct result_slide *s)
 {
     struct done d = {.slide = *s, .path = (char *)path};
     failed_list_done(r->failures, path);
     if (!r->o->json)
-        return 0;
+        return;
     result_moments(&r->o->params, s->counts.histogram, &d.mean, &d.std);
     if (output_is_folder(r->o->output, RESULT_ENDING)) {
         json_done(r, &d);
-        return 0;
+        return;
     }
-    struct done *more = realloc(r->written, ((size_t)r->n_written + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    r->written = more;
-    if (!(d.path = strdup(path)))
-        return err_set(e, "out of memory");
+    d.path = memory_copy(path);
+    r->written = memory_grow(r->written, r->n_written, sizeof *r->written);
     r->written[r->n_written++] = d;
-    return 0;
 }
 
 /* The one file has its name, or, with a reason, has not. After a signal there is nothing to say. */
@@ -302,8 +295,7 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         json_store(r, path, e);
         return -1;
     }
-    if (note_done(r, path, s, e))
-        return -1;
+    note_done(r, path, s);
     r->damaged += s->origin.tiles_damaged > 0;
     r->done++;
     r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
@@ -395,10 +387,8 @@ static int by_stem(const void *a, const void *b)
 static int check_names(const struct list *files, struct err *e)
 {
     const size_t n = (size_t)files->n;
-    char **sorted = malloc(n * sizeof *sorted);
+    char **sorted = memory_need(n, sizeof *sorted);
     int r = 0;
-    if (!sorted)
-        return err_set(e, "out of memory");
     memcpy(sorted, files->paths, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_stem);
     for (size_t k = 0; k < n && r == 0; k++) {
@@ -456,8 +446,8 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
-    if ((progress_is_on() || r->live) && !(r->bytes = list_sizes(&o->files, e)))
-        return -1;
+    if (progress_is_on() || r->live)
+        r->bytes = list_sizes(&o->files);
     const struct stream_setup setup = {.use = use,
                                        .io = o->io,
                                        .params = o->params,
@@ -542,11 +532,7 @@ static int run_share(struct options *o)
     struct run r = {.o = o, .failed = o->files.failed, .mixes = folder || o->mix_mpp};
     share_list(o);
     r.inputs = o->files.n + o->files.failed;
-    r.counts.histogram = calloc((size_t)o->params.bins, sizeof(uint64_t));
-    if (!r.counts.histogram) {
-        cli_say("out of memory");
-        return EXIT_TROUBLE;
-    }
+    r.counts.histogram = memory_need((size_t)o->params.bins, sizeof(uint64_t));
     const double begun = clock_now();
     const int status = run_stores(&r);
     if (!o->quiet)
@@ -578,8 +564,7 @@ static int check_target(const struct options *o, struct err *e)
     if (output_is_folder(o->output, RESULT_ENDING)) {
         for (int k = 0; k < o->files.n && !o->first_group; k++) {
             char *path = folder_join(o->output, path_base_name(o->files.paths[k]));
-            const int bad = path ? output_is_no_input("-o", path, &o->files.paths[k], 1, e)
-                                 : err_set(e, "out of memory");
+            const int bad = output_is_no_input("-o", path, &o->files.paths[k], 1, e);
             free(path);
             if (bad)
                 return -1;

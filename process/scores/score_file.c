@@ -1,6 +1,7 @@
 /* score_file.c - see score_file.h: which format a file has, and what is the same in all. */
 #include "process/scores/score_file.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 
 #include <errno.h>
@@ -197,12 +198,8 @@ bool score_file_grows(const char *path)
 
 struct score_file *score_file_open(const char *path, const struct score_options *o, struct err *e)
 {
-    struct score_file *f = calloc(1, sizeof *f);
-    if (!f || !(f->path = strdup(path))) {
-        free(f);
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct score_file *f = memory_need(1, sizeof *f);
+    f->path = memory_copy(path);
     f->o = *o;
     if ((f->reader = look(path, e)) && (f->state = f->reader->open(path, &f->o, &f->columns, e)))
         return f;
@@ -414,11 +411,7 @@ static int read_header(struct csv *c, const struct score_options *o, struct scor
 static void *open_csv(const char *path, struct score_options *o, struct score_columns *columns,
                       struct err *e)
 {
-    struct csv *c = calloc(1, sizeof *c);
-    if (!c) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct csv *c = memory_need(1, sizeof *c);
     c->limit = o->limit;
     c->f = fopen(path, "rbe");
     if (!c->f)

@@ -1,6 +1,7 @@
 /* score_map.c - see score_map.h: which cells there are, and two passes over the file or more. */
 #include "process/scores/score_map.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
 #include "common/base/temporary.h"
@@ -114,11 +115,7 @@ static void score_cells_free(struct score_cells *c)
 static struct score_cells *score_cells_create(const struct score_map *m, enum weights weights,
                                               int64_t memory, struct err *e)
 {
-    struct score_cells *c = calloc(1, sizeof *c);
-    if (!c) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct score_cells *c = memory_need(1, sizeof *c);
     *c = (struct score_cells){.n = m->n,
                               .width = m->width,
                               .height = m->height,
@@ -129,15 +126,14 @@ static struct score_cells *score_cells_create(const struct score_map *m, enum we
     const size_t line = (size_t)c->cols * (size_t)c->n * sizeof *c->cells;
     c->band = memory / (int64_t)line;
     c->band = c->band < 1 ? 1 : c->band < c->rows ? c->band : c->rows;
-    c->cells = malloc((size_t)c->band * line);
-    c->x.weight = malloc((size_t)c->cols * sizeof *c->x.weight);
-    c->x.px = malloc((size_t)c->cols * sizeof *c->x.px);
-    c->y.weight = malloc((size_t)c->rows * sizeof *c->y.weight);
-    c->y.px = malloc((size_t)c->rows * sizeof *c->y.px);
-    c->row = malloc(2 * (size_t)c->cols * sizeof *c->row);
-    if (!c->cells || !c->x.weight || !c->x.px || !c->y.weight || !c->y.px || !c->row)
-        err_set(e, "out of memory");
-    else if ((c->spool = temporary_open("the map", e)))
+    c->cells = memory_try((size_t)c->band, line, e);
+    c->x.weight = memory_try((size_t)c->cols, sizeof *c->x.weight, e);
+    c->x.px = memory_try((size_t)c->cols, sizeof *c->x.px, e);
+    c->y.weight = memory_try((size_t)c->rows, sizeof *c->y.weight, e);
+    c->y.px = memory_try((size_t)c->rows, sizeof *c->y.px, e);
+    c->row = memory_try(2 * (size_t)c->cols, sizeof *c->row, e);
+    if (c->cells && c->x.weight && c->x.px && c->y.weight && c->y.px && c->row &&
+        (c->spool = temporary_open("the map", e)))
         return c;
     score_cells_free(c);
     return NULL;

@@ -1,6 +1,7 @@
 /* score_rows.c - see score_file.h. */
 #include "process/scores/score_file.h"
 
+#include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/base/temporary.h"
 #include "common/hdf5/h5_foreign.h"
@@ -41,17 +42,18 @@ static int64_t whole_rows(const struct score_rows_layout *l, int64_t bytes)
 void *score_rows_open(int fd, const struct score_rows_layout *l, struct err *e)
 {
     struct stat st;
-    struct rows *r = calloc(1, sizeof *r);
     const int64_t columns = l->by_column ? l->columns : 1;
-    if (r && !fstat(fd, &st) && (r->data = malloc((size_t)(BLOCK * l->row_bytes * columns)))) {
-        r->l = *l;
-        r->fd = fd;
-        r->whole = whole_rows(l, st.st_size);
-        return r;
+    void *data = memory_try((size_t)(BLOCK * columns), (size_t)l->row_bytes, e);
+    if (!data)
+        return NULL;
+    if (fstat(fd, &st)) {
+        err_sys(e, "cannot be read");
+        free(data);
+        return NULL;
     }
-    free(r);
-    err_set(e, "out of memory");
-    return NULL;
+    struct rows *r = memory_need(1, sizeof *r);
+    *r = (struct rows){.l = *l, .fd = fd, .whole = whole_rows(l, st.st_size), .data = data};
+    return r;
 }
 
 static int load(struct rows *r, struct err *e)
@@ -291,8 +293,9 @@ static char *read_header(int fd, struct array *a, struct err *e)
     size_t n = 0;
     for (size_t k = 0; k < size; k++)
         n |= (size_t)head[8 + k] << 8 * k;
-    if (size && n > 0 && n <= HEADER && (text = calloc(1, n + 1)) &&
-        read_at(fd, 8 + size, text, n) == n) {
+    if (size && n > 0 && n <= HEADER)
+        text = memory_need(n + 1, 1);
+    if (text && read_at(fd, 8 + size, text, n) == n) {
         a->layout.begin = (int64_t)(8 + size + n);
         return text;
     }
@@ -321,13 +324,11 @@ static int name_columns(struct array *a, const struct score_options *o, struct s
 static void *open_npy(const char *path, struct score_options *o, struct score_columns *c,
                       struct err *e)
 {
-    struct array *a = calloc(1, sizeof *a);
+    struct array *a = memory_need(1, sizeof *a);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *text = NULL;
     void *rows = NULL;
-    if (!a)
-        err_set(e, "out of memory");
-    else if (fd < 0)
+    if (fd < 0)
         err_sys(e, "cannot open it");
     else if ((text = read_header(fd, a, e)) && !parse(text, a, e) && !name_columns(a, o, c, e))
         rows = score_rows_open(fd, &a->layout, e);
@@ -380,14 +381,12 @@ static int set_h5_columns(const struct h5_foreign *t, struct score_options *o,
 static void *open_h5(const char *path, struct score_options *o, struct score_columns *c,
                      struct err *e)
 {
-    struct h5_foreign *t = calloc(1, sizeof *t);
-    struct score_rows_layout *l = malloc(sizeof *l);
+    struct h5_foreign *t = memory_need(1, sizeof *t);
+    struct score_rows_layout *l = memory_need(1, sizeof *l);
     void *rows = NULL;
     int fd = -1;
-    if (!t || !l)
-        err_set(e, "out of memory");
-    else if ((fd = temporary(e)) >= 0 && !h5_foreign_read(path, fd, t, e) &&
-             !set_h5_columns(t, o, c, e)) {
+    if ((fd = temporary(e)) >= 0 && !h5_foreign_read(path, fd, t, e) &&
+        !set_h5_columns(t, o, c, e)) {
         set_layout(t, l);
         rows = score_rows_open(fd, l, e);
     }

@@ -96,6 +96,8 @@ def judge(t, case, ran, target, what, killed=False):
         t.bad("%s, %s: status 0, but the file is %s", case.name, what, "absent" if have is None else "another")
     elif ran.status == 2:
         t.bad("%s, %s: blames the command line: %r", case.name, what, ran.err[-200:])
+    elif ran.status != 5 and re.search(r"^(wsi2h5|h5spec): out of memory$", ran.err, re.M):
+        t.bad("%s, %s: out of memory ends it with %d", case.name, what, ran.status)
     elif ran.status in REJECTED and t.folder not in ran.err and "out of memory" not in ran.err:
         t.bad("%s, %s: rejected without the name of a file: %r", case.name, what, ran.err[-200:])
     elif ran.status in (0, *REJECTED) and parts(case.folder):

@@ -1,0 +1,81 @@
+/* memory.c - see memory.h. */
+#include "common/base/memory.h"
+
+#include "common/base/cli.h"
+#include "common/base/publish.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEAST_LIST = 8 }; /* elements of the shortest list, a power of two */
+
+void memory_end(void)
+{
+    publish_abort_all();
+    cli_say("out of memory");
+    _exit(EXIT_TROUBLE); /* other threads still use what exit() would take down */
+}
+
+void *memory_need(size_t n, size_t each)
+{
+    void *p = calloc(n ? n : 1, each);
+    if (!p)
+        memory_end();
+    return p;
+}
+
+char *memory_copy_part(const char *text, size_t n)
+{
+    char *copy = strndup(text, n);
+    if (!copy)
+        memory_end();
+    return copy;
+}
+
+char *memory_copy(const char *text)
+{
+    return memory_copy_part(text, strlen(text));
+}
+
+char *memory_print(const char *fmt, ...)
+{
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        memory_end();
+    return text;
+}
+
+void *memory_try(size_t n, size_t each, struct err *e)
+{
+    size_t bytes;
+    const bool fits = !__builtin_mul_overflow(n, each, &bytes);
+    void *p = malloc(!fits ? SIZE_MAX : bytes ? bytes : 1);
+    if (!p)
+        err_set(e, "out of memory");
+    return p;
+}
+
+void *memory_try_zero(size_t n, size_t each, struct err *e)
+{
+    void *p = calloc(n ? n : 1, each ? each : 1);
+    if (!p)
+        err_set(e, "out of memory");
+    return p;
+}
+
+void *memory_grow(void *list, int64_t n, size_t each)
+{
+    const size_t have = (size_t)n, most = SIZE_MAX / 2 / each;
+    if (have != 0 && (have < LEAST_LIST || (have & (have - 1)) != 0))
+        return list;
+    void *more = have > most ? NULL : realloc(list, (have ? 2 * have : LEAST_LIST) * each);
+    if (!more)
+        memory_end();
+    return more;
+}
