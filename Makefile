@@ -68,7 +68,7 @@ $(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c
 $(B)/libh5jpeg.so: PLUGIN_PC = libjpeg
 $(B)/libh5j2k.so: common/codec/h5j2k.c common/codec/j2k_decoder.c common/codec/j2k_chunk.c
 $(B)/libh5j2k.so: PLUGIN_PC = libopenjp2
-$(B)/libh5%.so: common/base/err.c common/base/utf8.c $(B)/config | needs
+$(B)/libh5%.so: common/base/err.c common/base/text.c $(B)/config | needs
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(call pkg,--cflags,$(PLUGIN_PC)) $(LDFLAGS) \
 	  -fPIC -fvisibility=hidden -shared -MF $@.d -o $@ $(filter %.c,$^) $(call pkg,--libs,$(PLUGIN_PC))
 

@@ -3,9 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/err.h"
-#include "common/base/folder.h"
 #include "common/base/memory.h"
-#include "common/base/output.h"
 #include "common/base/path.h"
 #include "convert/readers/slide.h"
 

@@ -3,7 +3,6 @@
  */
 #include "common/base/csv.h"
 #include "common/base/stats.h"
-#include "common/base/table.h"
 #include "process/draw/html.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,7 @@
 /* err.c - see err.h. */
 #include "common/base/err.h"
 
-#include "common/base/utf8.h"
+#include "common/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -43,7 +43,7 @@ void err_replace(struct err *e, const char *what, const char *by);
  * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
 bool err_is_trouble(const struct err *e);
 
-/* Replaces characters that are unsafe (utf8.h) by '?'. err_set, err_sys and err_add have done so
+/* Replaces characters that are unsafe (text.h) by '?'. err_set, err_sys and err_add have done so
  * already. */
 void err_clean(char *s);
 

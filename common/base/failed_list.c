@@ -1,12 +1,11 @@
 /* failed_list.c - see failed_list.h. */
 #include "common/base/failed_list.h"
 
-#include "common/base/folder.h"
+#include "common/base/csv.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/base/table.h"
 
 #include <dirent.h>
 #include <errno.h>

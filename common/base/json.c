@@ -2,7 +2,7 @@
 #include "common/base/json.h"
 
 #include "common/base/number.h"
-#include "common/base/utf8.h"
+#include "common/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * number.h - numbers and sizes: read from texts of the user, and printed.
+ * number.h - numbers, sizes and shares: read from texts of the user, and printed.
  */
 #ifndef WSI_NUMBER_H
 #define WSI_NUMBER_H
@@ -36,5 +36,13 @@ const char *number_size(char buf[32], double bytes);
 /* The shortest decimal text that reads back as exactly x ("0.1", not "0.10000000000000001"), in
  * buf. Returns buf. */
 const char *number_text(char buf[32], double x);
+
+/* --- the share of a list that a task of an array job computes --- */
+
+/* Reads a share: "I/N", I from 1 to N, or "auto", which takes it from an array job of Slurm
+ * (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT) or Grid Engine (SGE_TASK_ID, _FIRST, _LAST,
+ * _STEPSIZE). Share I consists of the elements I, I + N, I + 2 N ... "auto" rejects an array with
+ * gaps, such as the failed tasks of an earlier one, because N would not be the same. */
+int task_parse(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e);
 
 #endif

@@ -1,10 +1,15 @@
 /*
- * path.h - names in paths.
+ * path.h - parts of paths, folders, and what -o names.
  */
 #ifndef WSI_PATH_H
 #define WSI_PATH_H
 
+#include "common/base/err.h"
+
+#include <stdbool.h>
 #include <stddef.h>
+
+/* --- parts of paths --- */
 
 /* The part of a path after the last slash. Points into path. */
 const char *path_base_name(const char *path);
@@ -13,5 +18,74 @@ void path_drop_folder(char *message, const char *path);
 /* The name of a slide: the base name of its store without ".h5". Points into path; *n gets its
  * length. */
 const char *path_stem(const char *path, size_t *n);
+
+/* --- folders: searched for files, also by name, and created --- */
+
+/* What a search finds. */
+struct folder_ops {
+    /* Is a file of this name looked for? */
+    bool (*wants)(const char *name);
+    /* May be NULL. Is a file with another name looked for, by its bytes? */
+    bool (*is_wanted)(const char *path);
+    /* May be NULL. Why a subfolder is not searched; NULL when it is. */
+    const char *(*excludes)(const char *path);
+    void (*file)(void *ctx, const char *path);
+    /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
+     * name has no ending, perhaps to a folder of such files. */
+    void (*problem)(void *ctx, const char *path, const char *why);
+    /* May be NULL. Whatever else the search passes over. */
+    void (*skipped)(void *ctx, const char *path, const char *why);
+    /* May be NULL. All names of this folder have been handed over. */
+    void (*end)(void *ctx, const char *folder);
+};
+
+/*
+ * Searches a folder, each folder's names in the order of their bytes:
+ *
+ *   - Subfolders are searched, also through links. Each folder is searched once: a link to a folder
+ *     above it, or a second link to the same folder, is skipped.
+ *   - Names that begin with a dot are skipped.
+ */
+void folder_find(const char *folder, const struct folder_ops *ops, void *ctx);
+
+/* FOLDER/NAME, to be free()d. */
+char *folder_join(const char *folder, const char *name);
+
+/* Is this a folder, or a link to one? */
+bool folder_is(const char *path);
+
+/* A name without ending; the text goes on after its n bytes. */
+struct folder_name {
+    const char *text;
+    size_t n;
+};
+
+/*
+ * Looks for FOLDER/NAME.ENDING: the first name with each of the endings, then the next name. Names
+ * that are empty or have a '/' are passed over. `endings` ends with NULL. Returns the first that
+ * exists, even if it cannot be read, to be free()d, or NULL if there is none.
+ */
+char *folder_file_named(const char *folder, const struct folder_name *names, int n,
+                        const char *const *endings);
+
+/* Creates the folder and those above it, as mkdir -p does. */
+int folder_make(const char *path, struct err *e);
+/* Creates the folder that `file` is to be in. */
+int folder_make_for(const char *file, struct err *e);
+
+/* --- the NAME of -o NAME: it means the same for every command of both programs --- */
+
+/* A folder: one that exists, a name that ends with a slash, or any that does not end in `ending`
+ * (".h5"). */
+bool output_is_folder(const char *name, const char *ending);
+/* Rejects a name that looks like another kind of file than `ending`, unless it is that of an
+ * existing folder. `option` is "-o". */
+int output_check(const char *option, const char *name, const char *ending, struct err *e);
+/* Rejects an output that is one of the n inputs, also through a link. NULL for an input that is not
+ * given. */
+int output_is_no_input(const char *option, const char *name, char *const *inputs, int n,
+                       struct err *e);
+/* Do two names lead to one existing file? */
+bool output_is_same(const char *a, const char *b);
 
 #endif

@@ -2,6 +2,7 @@
 #include "common/base/publish.h"
 
 #include "common/base/memory.h"
+#include "common/base/read_at.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,4 +306,123 @@ void publish_abort(struct publish *p)
         close(p->fd);
     free(p->final_path);
     *p = (struct publish){.fd = -1};
+}
+
+enum { MOST_HEAD = 256, BUFFER = 1 << 18 };
+
+/* Does the file begin with `head`? */
+static bool begins_with(const char *path, const char *head)
+{
+    char begin[MOST_HEAD];
+    const size_t n = strlen(head);
+    struct stat st;
+    const int fd = stat(path, &st) || !S_ISREG(st.st_mode) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const bool is = n <= sizeof begin && read_at(fd, 0, begin, n) == n && !memcmp(begin, head, n);
+    close(fd);
+    return is;
+}
+
+int text_file_check(const char *path, const char *head, const char *what, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : err_sys(e, "%s", path);
+    if (begins_with(path, head))
+        return 0;
+    return err_set(e, "%s: already exists and is not %s; not overwritten: choose another name",
+                   path, what);
+}
+
+int text_file_begin(struct text_file *t, const char *path, struct err *e)
+{
+    *t = (struct text_file){.path = path};
+    if (publish_begin(&t->publish, path, e))
+        return err_add(e, "%s", path);
+    const int fd = fcntl(t->publish.fd, F_DUPFD_CLOEXEC, 3);
+    if (fd >= 0 && (t->f = fdopen(fd, "w"))) {
+        if ((t->buffer = malloc(BUFFER)))
+            setvbuf(t->f, t->buffer, _IOFBF, BUFFER);
+        return 0;
+    }
+    err_sys(e, "%s: cannot be written", path);
+    if (fd >= 0)
+        close(fd);
+    publish_abort(&t->publish);
+    return -1;
+}
+
+static int close_file(struct text_file *t)
+{
+    const int r = fclose(t->f);
+    free(t->buffer);
+    t->f = NULL;
+    t->buffer = NULL;
+    return r;
+}
+
+int text_file_commit(struct text_file *t, struct err *e)
+{
+    errno = 0;
+    const int wrote = fflush(t->f) || ferror(t->f), number = errno;
+    const int closed = close_file(t);
+    if (wrote || closed) {
+        errno = number ? number : errno ? errno : EIO;
+        err_sys(e, "%s: cannot be written", t->path);
+        publish_abort(&t->publish);
+        return -1;
+    }
+    return publish_commit(&t->publish, e) ? err_add(e, "%s", t->path) : 0;
+}
+
+void text_file_abort(struct text_file *t)
+{
+    if (!t->f)
+        return;
+    close_file(t);
+    publish_abort(&t->publish);
+}
+
+static const char *folder(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    return chosen && *chosen ? chosen : "/tmp";
+}
+
+/* Some file systems make no file without a name. */
+static int open_named(void)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/wsi-XXXXXX", folder()) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    const int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+FILE *temporary_open(const char *what, struct err *e)
+{
+    int fd = open(folder(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
+        fd = open_named();
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
+    if (f)
+        return f;
+    err_set(e, "no temporary file for %s in %s (%s); set TMPDIR to another folder", what, folder(),
+            strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+int temporary_failed(const char *what, struct err *e)
+{
+    return err_set(e,
+                   "the temporary file for %s in %s cannot be written (%s); set TMPDIR to another "
+                   "folder",
+                   what, folder(), strerror(errno));
 }

@@ -1,5 +1,15 @@
 /*
- * publish.h - a file appears under its final name whole, or not at all.
+ * publish.h - files that appear whole or not at all, and files without a name.
+ */
+#ifndef WSI_PUBLISH_H
+#define WSI_PUBLISH_H
+
+#include "common/base/err.h"
+
+#include <stdio.h>
+
+/*
+ * A file appears under its final name whole, or not at all.
  *
  * The file is made under a temporary name in the target's folder (".NAME.HOST-PID-NUMBER.part",
  * with a long NAME cut in the middle). This module keeps a descriptor of its own from the file's
@@ -11,10 +21,6 @@
  *
  * Messages do not name the target, because callers do.
  */
-#ifndef WSI_PUBLISH_H
-#define WSI_PUBLISH_H
-
-#include "common/base/err.h"
 
 struct publish {
     char *final_path; /* owned */
@@ -47,5 +53,37 @@ void publish_abort(struct publish *p);
 /* Removes the temporary files of this process, which ends: no file can be published after it.
  * Allocates nothing. */
 void publish_abort_all(void);
+
+/*
+ * --- a text or picture that replaces only one of its kind ---
+ *
+ * A kind of file is known by how it begins. A file that exists under the name and begins
+ * otherwise is never overwritten.
+ */
+
+struct text_file {
+    FILE *f;      /* what to write to; NULL before begin and after the end */
+    char *buffer; /* of f; the default of 4 KiB makes 11,000 calls for the GeoJSON of a large map */
+    const char *path;
+    struct publish publish;
+};
+
+/* May `path` be written? Yes if no file exists there, or one that begins with `head`. `what` is
+ * the kind in the message: "a report made by h5spec". */
+int text_file_check(const char *path, const char *head, const char *what, struct err *e);
+/* Begins a file; `path` must outlive it. Nothing is written yet. */
+int text_file_begin(struct text_file *t, const char *path, struct err *e);
+/* Publishes the file. Reports all errors since its begin; then nothing is published. */
+int text_file_commit(struct text_file *t, struct err *e);
+/* Drops the file; harmless after commit and on a zeroed struct. */
+void text_file_abort(struct text_file *t);
+
+/* --- files without a name, which are gone when they are closed or the program ends --- */
+
+/* A file for reading and writing in the folder TMPDIR or, without it, in /tmp; messages name `what`
+ * it is for: "pictures". fclose() it. NULL on failure. */
+FILE *temporary_open(const char *what, struct err *e);
+/* After a write to it has failed: errno says why. Returns -1. */
+int temporary_failed(const char *what, struct err *e);
 
 #endif

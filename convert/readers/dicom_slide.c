@@ -2,7 +2,6 @@
 #include "convert/readers/dicom_slide.h"
 
 #include "common/base/err.h"
-#include "common/base/folder.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"

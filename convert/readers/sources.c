@@ -2,7 +2,6 @@
 #include "convert/readers/sources.h"
 
 #include "common/base/clock.h"
-#include "common/base/folder.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"

@@ -1,7 +1,7 @@
 /* tiff_xml.c - see tiff_xml.h. */
 #include "convert/readers/tiff_xml.h"
 
-#include "common/base/utf8.h"
+#include "common/base/text.h"
 
 #include <ctype.h>
 #include <expat.h>

@@ -1,7 +1,6 @@
 /* tissue_mask.c - see tissue_mask.h. */
 #include "convert/tissue/tissue_mask.h"
 
-#include "common/base/folder.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"

@@ -1,9 +1,9 @@
 /* compare.c - see compare.h. */
 #include "process/commands/compare.h"
 
+#include "common/base/csv.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
-#include "common/base/table.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"

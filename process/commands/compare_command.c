@@ -2,8 +2,8 @@
 #include "process/commands/compare_command.h"
 
 #include "common/base/cli.h"
-#include "common/base/folder.h"
 #include "common/base/json.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/commands/compare.h"

@@ -5,7 +5,6 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
-#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/publish.h"

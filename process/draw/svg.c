@@ -3,7 +3,6 @@
 
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/base/text_file.h"
 #include "process/draw/html.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* regions.c - see regions.h. */
 #include "process/engine/regions.h"
 
-#include "common/base/folder.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"

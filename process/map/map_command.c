@@ -6,7 +6,6 @@
 #include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/base/number.h"
-#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"

@@ -3,7 +3,6 @@
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
-#include "common/base/folder.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"

@@ -2,10 +2,10 @@
 #include "process/map/map_write.h"
 
 #include "common/base/cli.h"
-#include "common/base/folder.h"
 #include "common/base/memory.h"
+#include "common/base/path.h"
 #include "common/base/stop.h"
-#include "common/base/utf8.h"
+#include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/result/result_read.h"
 #include "process/draw/feature.h"

@@ -9,7 +9,7 @@
 #define WSI_MAP_WRITE_H
 
 #include "common/base/err.h"
-#include "common/base/text_file.h"
+#include "common/base/publish.h"
 #include "process/map/map_setup.h"
 #include "process/map/map_source.h"
 

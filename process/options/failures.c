@@ -2,9 +2,8 @@
 #include "process/options/failures.h"
 
 #include "common/base/cli.h"
-#include "common/base/output.h"
+#include "common/base/csv.h"
 #include "common/base/path.h"
-#include "common/base/table.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "common/base/cli.h"
 #include "common/base/failed_list.h"
-#include "common/base/folder.h"
 #include "common/base/memory.h"
+#include "common/base/path.h"
 #include "common/hdf5/h5_head.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"

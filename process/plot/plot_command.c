@@ -5,7 +5,7 @@
 #include "common/base/command.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
-#include "common/base/output.h"
+#include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/number.h"
-#include "common/base/output.h"
+#include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "process/options/list.h"

@@ -2,8 +2,8 @@
 #include "process/report/report_groups.h"
 
 #include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/path.h"
-#include "common/base/table.h"
 #include "process/options/failures.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* report_pictures.c - see report_pictures.h. */
 #include "process/report/report_pictures.h"
 
-#include "common/base/temporary.h"
+#include "common/base/publish.h"
 #include "common/codec/jpeg_encoder.h"
 #include "process/draw/block_mean.h"
 #include "process/draw/colours.h"

@@ -2,9 +2,9 @@
 #include "process/report/report_view.h"
 
 #include "common/base/cli.h"
+#include "common/base/csv.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
-#include "common/base/table.h"
 #include "common/store/store.h"
 
 #include <inttypes.h>

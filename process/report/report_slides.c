@@ -1,7 +1,7 @@
 /* report_slides.c - see report_slides.h. */
 #include "process/report/report_slides.h"
 
-#include "common/base/temporary.h"
+#include "common/base/publish.h"
 #include "common/result/result_numbers.h"
 #include "common/result/result_read.h"
 #include "process/report/report_pictures.h"

@@ -2,7 +2,7 @@
 #include "process/report/report_page.h"
 
 #include "common/base/csv.h"
-#include "common/base/text_file.h"
+#include "common/base/publish.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
 #include "process/report/report_view.h"

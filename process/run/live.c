@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
-#include "common/base/text_file.h"
+#include "common/base/publish.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/page.h"

@@ -1,9 +1,7 @@
 /* results.c - see results.h. */
 #include "process/run/results.h"
 
-#include "common/base/folder.h"
 #include "common/base/memory.h"
-#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/result/result_read.h"

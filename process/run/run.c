@@ -3,11 +3,9 @@
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
-#include "common/base/folder.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/base/number.h"
-#include "common/base/output.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"

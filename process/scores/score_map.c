@@ -2,9 +2,9 @@
 #include "process/scores/score_map.h"
 
 #include "common/base/memory.h"
+#include "common/base/publish.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
-#include "common/base/temporary.h"
 
 #include <inttypes.h>
 #include <math.h>

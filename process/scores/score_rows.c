@@ -2,8 +2,8 @@
 #include "process/scores/score_file.h"
 
 #include "common/base/memory.h"
+#include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/base/temporary.h"
 #include "common/hdf5/h5_foreign.h"
 
 #include <errno.h>

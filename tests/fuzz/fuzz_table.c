@@ -2,7 +2,7 @@
  * fuzz_table.c - tables that users write: CSV files as such, and as --limits, --meta, --failed and
  * the pattern of --group-regex of `h5spec report`. The first byte chooses; the rest is the text.
  */
-#include "common/base/table.h"
+#include "common/base/csv.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
 #include "process/report/report_groups.h"

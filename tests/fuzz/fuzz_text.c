@@ -8,7 +8,6 @@
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
-#include "common/base/task.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
 #include "common/regions/geojson.h"
