@@ -8,7 +8,7 @@
 #include "common/base/pipe.h"
 #include "common/base/progress.h"
 #include "common/codec/codec.h"
-#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_library.h"
 #include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
 #include "convert/readers/slide_metadata.h"

@@ -2,7 +2,7 @@
  * wsi2h5.c - main of wsi2h5. arguments.h reads the command line, batch.h does the work.
  */
 #include "common/base/cli.h"
-#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_library.h"
 #include "convert/arguments.h"
 #include "convert/batch.h"
 

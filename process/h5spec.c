@@ -3,7 +3,7 @@
  */
 #include "common/base/cli.h"
 #include "common/base/stop.h"
-#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_library.h"
 #include "common/store/store.h"
 #include "process/commands/compare_command.h"
 #include "process/commands/info.h"

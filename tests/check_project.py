@@ -33,8 +33,8 @@ APART = [  # rooms that know nothing of each other, beyond the order above
      for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5(jpeg|j2k)\.c|hdf5/h5\w*\.[ch])"),
-    (r"common/hdf5/(guard\w*|h5(_(attr|error|file|image|lock|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
-    (r"pthread\.h", r"(common/(base/(pipe|publish)|hdf5/h5_lock|regions/geojson)|process/engine/loop|convert/readers/(dicom_slide|bands|tiff_rows))\.c"),
+    (r"common/hdf5/(guard\w*|h5(_(attr|file|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
+    (r"pthread\.h", r"(common/(base/(pipe|publish)|hdf5/h5_library|regions/geojson)|process/engine/loop|convert/readers/(dicom_slide|bands|tiff_rows))\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/(readers/tiff_(level|rows)|tile/tile)|process/map/map_tiff)\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/(tissue/png_mask|readers/png_rows))\.c"),

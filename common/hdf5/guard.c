@@ -8,13 +8,307 @@
 #include "common/hdf5/guard.h"
 
 #include "common/base/memory.h"
-#include "common/hdf5/guard_dense.h"
-#include "common/hdf5/guard_layout.h"
-#include "common/hdf5/guard_messages.h"
+#include "common/hdf5/guard_bytes.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * --- the shape of a dataset, and where its data lie ---
+ *
+ * Chunks have one of two indexes: none at all for a single chunk, or a fixed array with one entry
+ * per chunk. What its header says must match the shape and the filters: the library walks outside
+ * its memory if it does not. The entries are left to the library, which checks their checksums.
+ */
+
+static int guard_space(struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, rank, flags, type;
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &rank) || !guard_take(&b, 1, &flags) ||
+        !guard_take(&b, 1, &type) || version != 2 || rank > GUARD_RANK || flags > 1)
+        return guard_reject(g, "the shape is damaged");
+    g->rank = (int)rank;
+    for (uint64_t k = 0; k < rank; k++)
+        if (!guard_take(&b, 8, &g->size[k]))
+            return guard_reject(g, "the shape is damaged");
+    for (uint64_t k = 0; k < rank; k++) {
+        g->most[k] = g->size[k];
+        if (flags == 1 && (!guard_take(&b, 8, &g->most[k]) || g->most[k] < g->size[k]))
+            return guard_reject(g, "the shape is damaged");
+    }
+    return 0;
+}
+
+/* The number of chunks, 0 if it is out of all proportion to the file. */
+static uint64_t count_chunks(const struct guard *g, const uint64_t *chunk)
+{
+    uint64_t n = 1;
+    for (int k = 0; k < g->rank; k++) {
+        if (chunk[k] == 0 || g->most[k] > UINT64_MAX - chunk[k])
+            return 0;
+        const uint64_t along = (g->most[k] + chunk[k] - 1) / chunk[k];
+        if (along == 0 || n > g->file_bytes / along)
+            return 0;
+        n *= along;
+    }
+    return n;
+}
+
+/* Bytes of an entry. With filters, the stored size has one byte more than the size of a chunk
+ * needs, as the library computes it. */
+static size_t entry_bytes(const struct guard *g, uint64_t chunk_bytes)
+{
+    size_t width = 2;
+    for (uint64_t n = chunk_bytes; n > 255; n >>= 8)
+        width++;
+    return !g->filtered ? 8 : 12 + (width < 8 ? width : 8);
+}
+
+/* FAHD: version, client (1 with filters), bytes per entry, bits of a page, number of entries, data
+ * block. */
+static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t chunks,
+                             uint64_t chunk_bytes)
+{
+    unsigned char h[24];
+    if (guard_read_signed(g, address, "FAHD", h, sizeof h))
+        return -1;
+    if (h[4] != 0 || h[5] != g->filtered || h[7] != 10 || guard_u64(h + 8) != chunks ||
+        h[6] != entry_bytes(g, chunk_bytes))
+        return guard_reject(g, "the index of chunks does not match the shape");
+    return 0;
+}
+
+static int check_single(const struct guard *g, struct guard_bytes b, bool filtered)
+{
+    uint64_t size = 0, mask = 0, address;
+    if ((filtered && (!guard_take(&b, 8, &size) || !guard_take(&b, 4, &mask))) ||
+        !guard_take(&b, 8, &address))
+        return guard_reject(g, "the layout of chunks is damaged");
+    return address == UINT64_MAX || guard_inside(g, address, size)
+               ? 0
+               : guard_reject(g, "a chunk lies outside the file");
+}
+
+static int check_chunks(const struct guard *g, struct guard_bytes b)
+{
+    enum { SINGLE = 1, FIXED_ARRAY = 3, FILTERED = 2 };
+    uint64_t flags, n, width, kind, address, chunk[GUARD_RANK + 1], page_bits, chunk_bytes = 1;
+    if (!guard_take(&b, 1, &flags) || !guard_take(&b, 1, &n) || !guard_take(&b, 1, &width) ||
+        g->rank < 1 || n != (uint64_t)g->rank + 1 || width < 1 || width > 8)
+        return guard_reject(g, "the layout of chunks does not match the shape");
+    for (uint64_t k = 0; k < n; k++) { /* the last is the size of a value */
+        if (!guard_take(&b, (size_t)width, &chunk[k]) || chunk[k] == 0 ||
+            chunk_bytes > UINT32_MAX / chunk[k])
+            return guard_reject(g, "the layout of chunks is damaged");
+        chunk_bytes *= chunk[k];
+    }
+    const uint64_t chunks = count_chunks(g, chunk);
+    if (chunks == 0 || !guard_take(&b, 1, &kind))
+        return guard_reject(g, "the layout of chunks does not match the shape");
+    if (kind == SINGLE && chunks == 1 && !(flags & FILTERED) == !g->filtered)
+        return check_single(g, b, g->filtered);
+    if (kind != FIXED_ARRAY || !guard_take(&b, 1, &page_bits) || !guard_take(&b, 8, &address))
+        return guard_reject(g, "the index of chunks is of a kind that these files do not have");
+    return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks, chunk_bytes);
+}
+
+/* The mappings of a virtual dataset lie in the global heap. Their contents have a checksum. */
+static int check_view(struct guard *g, struct guard_bytes b)
+{
+    uint64_t address, index;
+    struct guard_bytes mappings;
+    if (!guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
+        return guard_reject(g, "the layout of virtual data is damaged");
+    return guard_heap(g, address, index, &mappings);
+}
+
+/* The values of a table must fill its shape. */
+static int check_table(const struct guard *g, uint64_t address, uint64_t n)
+{
+    struct guard_table *t = g->table;
+    const uint64_t most = g->file_bytes, value = (uint64_t)t->value_bytes;
+    t->rows = g->size[0];
+    t->columns = g->size[1];
+    t->address = address;
+    if (g->rank != 2 || t->rows > most || t->columns > most ||
+        (t->rows > 0 && t->columns > most / t->rows) ||
+        (value && n / value != t->rows * t->columns))
+        return guard_reject(g, "the data do not match the shape");
+    return 0;
+}
+
+static int guard_layout(struct guard *g, struct guard_bytes b)
+{
+    enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
+    uint64_t version, class, address, n;
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &class) ||
+        (version != 3 && version != 4))
+        return guard_reject(g, "the layout is of a version that these files do not have");
+    if (g->view)
+        return class == VIRTUAL && version == 4 ? check_view(g, b)
+                                                : guard_reject(g, "its data are not virtual");
+    if (class == VIRTUAL)
+        return guard_reject(g, "its data lie outside the file: rejected");
+    if (class == CHUNKED && version == 4 && !g->table)
+        return check_chunks(g, b);
+    if (class != CONTIGUOUS || !guard_take(&b, 8, &address) || !guard_take(&b, 8, &n))
+        return guard_reject(g, "the layout is of a kind that these files do not have");
+    if (address != UINT64_MAX && !guard_inside(g, address, n))
+        return guard_reject(g, "the data lie beyond the end of the file");
+    return g->table ? check_table(g, address, n) : 0;
+}
+
+/* --- messages: types, fill values, filters, links and attributes --- */
+
+enum { INTEGER = 0, REAL = 1, STRING = 3 };
+
+/* A datatype: class and version, 3 bytes of flags, size 4, and what the class adds. */
+static bool is_number(const unsigned char *t, size_t n)
+{
+    const int class = t[0] & 15;
+    const uint64_t size = guard_number(t + 4, 4);
+    return n >= 12 && (class == INTEGER || class == REAL) &&
+           (size == 1 || size == 2 || size == 4 || size == 8);
+}
+
+/* A text of fixed length. */
+static bool is_fixed_text(const unsigned char *t)
+{
+    const uint64_t size = guard_number(t + 4, 4);
+    return (t[0] & 15) == STRING && size >= 1 && size <= GUARD_TEXT;
+}
+
+/* The values of a dataset are numbers, or texts of a fixed length. */
+static int guard_type(const struct guard *g, struct guard_bytes b)
+{
+    return b.left >= 8 && (is_number(b.at, b.left) || is_fixed_text(b.at))
+               ? 0
+               : guard_reject(g, "the values are of a type that these files do not have");
+}
+
+/* Bytes of a value of a type that guard_type() or guard_attribute() has checked, if these are
+ * little-endian integers; else 0. */
+static int guard_integer(const unsigned char *type)
+{
+    enum { BIG_ENDIAN_BIT = 1 };
+    const bool is = (type[0] & 15) == INTEGER && !(type[1] & BIG_ENDIAN_BIT);
+    return is ? (int)guard_number(type + 4, 4) : 0;
+}
+
+/* Version 1 pads name, type and space to multiples of 8 bytes. */
+static size_t padded(uint64_t n, uint64_t version)
+{
+    return (size_t)(version == 1 ? (n + 7) / 8 * 8 : n);
+}
+
+/* Notes crc32 among the attributes of a table. A value that no checksum has becomes INT64_MAX. */
+static void note_crc32(struct guard_table *t, const struct guard_attribute *a)
+{
+    if (strcmp(a->name, "crc32") != 0)
+        return;
+    const size_t n = a->shared || a->type_bytes < 8 ? 0 : (size_t)guard_integer(a->type);
+    const bool good = n >= 1 && n <= 8 && n <= a->value_bytes;
+    const uint64_t value = good ? guard_number(a->value, n) : UINT64_MAX;
+    t->crc32 = value <= UINT32_MAX ? (int64_t)value : INT64_MAX;
+}
+
+static int add_attribute(const struct guard *g, struct guard_attribute a)
+{
+    struct guard_attributes *all = g->attributes;
+    all->list = memory_grow(all->list, (int64_t)all->n, sizeof *all->list);
+    const size_t name = strlen(a.name) + 1, n = name + a.type_bytes + a.space_bytes + a.value_bytes;
+    if (!(a.bytes = memory_try(n, 1, g->e)))
+        return -1;
+    unsigned char *at = a.bytes;
+    a.name = memcpy(at, a.name, name);
+    a.type = memcpy(at += name, a.type, a.type_bytes);
+    a.space = memcpy(at += a.type_bytes, a.space, a.space_bytes);
+    a.value = memcpy(at + a.space_bytes, a.value, a.value_bytes);
+    all->list[all->n++] = a;
+    return 0;
+}
+
+/* Version, flags, sizes of name, type and space, in version 3 the character set; then these, and
+ * the value. */
+int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
+{
+    uint64_t version, flags, name, type, space;
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
+        !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || version < 1 || version > 3 ||
+        !guard_skip(&b, version == 3) || name < 1)
+        return guard_reject(g, "an attribute is damaged");
+    const size_t head = padded(name, version) + padded(type, version) + padded(space, version);
+    if (b.left < head || memchr(b.at, 0, (size_t)name) != b.at + name - 1)
+        return guard_reject(g, "an attribute is damaged");
+    *attribute_name = (struct guard_bytes){b.at, (size_t)name - 1};
+    const unsigned char *t = b.at + padded(name, version);
+    const struct guard_attribute a = {.name = (const char *)b.at,
+                                      .type = t,
+                                      .space = t + padded(type, version),
+                                      .value = b.at + head,
+                                      .type_bytes = (size_t)type,
+                                      .space_bytes = (size_t)space,
+                                      .value_bytes = b.left - head,
+                                      .shared = version > 1 && flags & 3};
+    if (g->table)
+        note_crc32(g->table, &a);
+    return g->attributes ? add_attribute(g, a) : 0;
+}
+
+/* What a link leads to: the address of an object in the file, or a text and its length 2. The text
+ * is a path in this file (soft) or elsewhere (64 and above), and nothing here follows it. */
+static bool is_target(const struct guard *g, struct guard_bytes b, uint64_t type)
+{
+    enum { HARD = 0, SOFT = 1, FOREIGN = 64 };
+    uint64_t address, n;
+    if (type == HARD)
+        return guard_take(&b, 8, &address) && guard_inside(g, address, 1);
+    return (type == SOFT || type >= FOREIGN) && guard_take(&b, 2, &n) && n > 0 && n <= b.left;
+}
+
+/*
+ * A link: version 1, flags, [type], [creation order 8], [character set], length of the name in 1,
+ * 2, 4 or 8 bytes, name, target. If the library cannot decode a link of a group, it frees what it
+ * has not set.
+ */
+int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name)
+{
+    uint64_t version, flags, type = 0, set = 0, length;
+    if (guard_take(&b, 1, &version) && version == 1 && guard_take(&b, 1, &flags) && flags < 0x20 &&
+        (!(flags & 8) || guard_take(&b, 1, &type)) && guard_skip(&b, flags & 4 ? 8 : 0) &&
+        (!(flags & 0x10) || guard_take(&b, 1, &set)) && set <= 1 &&
+        guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 && length <= b.left) {
+        *name = (struct guard_bytes){b.at, (size_t)length};
+        if (guard_skip(&b, (size_t)length) && is_target(g, b, type))
+            return 0;
+    }
+    return guard_reject(g, "a link is damaged");
+}
+
+/* A value of chunks that are not stored: version 3, flags, and if bit 5 is set its size 4 and its
+ * bytes; or version 2, three bytes, of which the last says whether these follow. */
+static int guard_fill(const struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, flags, size = 0;
+    if (guard_take(&b, 1, &version) && (version == 3 || (version == 2 && guard_skip(&b, 2))) &&
+        guard_take(&b, 1, &flags) &&
+        (!(flags & (version == 3 ? 0x20 : 0xff)) || guard_take(&b, 4, &size)) && size <= b.left)
+        return 0;
+    return guard_reject(g, "a fill value is damaged");
+}
+
+/* Filters of the chunks: version 2, their number, and what the library checks itself. */
+static int guard_filters(struct guard *g, struct guard_bytes b)
+{
+    uint64_t version, n;
+    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &n) || version != 2 || n < 1)
+        return guard_reject(g, "the list of filters is damaged");
+    g->filtered = true;
+    return 0;
+}
+
+/* --- headers --- */
 
 enum {
     MOST_MESSAGES = 1 << 20, /* bytes of one block of messages */

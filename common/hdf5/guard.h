@@ -16,11 +16,34 @@
 #define WSI_GUARD_H
 
 #include "common/base/err.h"
-#include "common/hdf5/guard_messages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* An attribute as it lies in the file: what its message has, in the encoding of HDF5. */
+struct guard_attribute {
+    unsigned char *bytes; /* owned: name, NUL, type, space, value */
+    const char *name;
+    const unsigned char *type, *space, *value;
+    size_t type_bytes, space_bytes, value_bytes;
+    bool shared; /* its type or its space lies elsewhere */
+};
+
+/* What the header of a table says: of a contiguous dataset with two dimensions. */
+struct guard_table {
+    uint64_t rows, columns;
+    int value_bytes;  /* of a little-endian integer; 0: the values are of another type */
+    uint64_t address; /* of the values, all of which lie in the file */
+    int64_t crc32;    /* its attribute of this name; -1: it has none */
+};
+
+/* All attributes of an object. Starts as {0}. */
+struct guard_attributes {
+    struct guard_attribute *list;
+    size_t n;
+    uint64_t searched; /* bytes of the heap that were looked through for texts */
+};
 
 /* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason.
  * errno is 0 if the file is to blame, else it has the failure of the system. */

@@ -63,4 +63,12 @@ int guard_begin(struct guard *g);
 /* An object of the global heap, in g->heap. */
 int guard_heap(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out);
 
+/* --- what the guard of a header and that of many links or attributes ask of each other --- */
+
+/* A message with a link or an attribute; also its name, which is not empty. In guard.c. */
+int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
+int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *name);
+/* Links or attributes in the fractal heap and the B-tree at these addresses. In guard_dense.c. */
+int guard_dense(struct guard *g, uint64_t heap, uint64_t tree, bool links);
+
 #endif

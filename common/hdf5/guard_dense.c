@@ -1,5 +1,5 @@
 /*
- * guard_dense.c - see guard_dense.h.
+ * guard_dense.c - many links or attributes of one object; see guard_bytes.h.
  *
  * More than eight of them lie as messages in a fractal heap, and a B-tree version 2 lists them by
  * the hashes of their names. Names and layouts of the blocks are those of the HDF5 File Format
@@ -16,10 +16,9 @@
  * block is found to be damaged while it lists a group. The heap's list of free space is left out,
  * because the library reads it for writing only.
  */
-#include "common/hdf5/guard_dense.h"
+#include "common/hdf5/guard_bytes.h"
 
 #include "common/base/memory.h"
-#include "common/hdf5/guard_messages.h"
 
 #include <errno.h>
 #include <stdlib.h>

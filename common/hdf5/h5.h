@@ -1,19 +1,19 @@
 /*
  * h5.h - groups and datasets for stores and results; with attributes (h5_attr.h) and errors
- * (h5_error.h). Whole files are in h5_file.h, writing images in h5_image.h. Only common/hdf5, store
- * and result include them; nothing else in the project uses HDF5.
+ * (h5_library.h). Whole files are in h5_file.h, writing images in h5_strips.h. Only common/hdf5,
+ * store and result include them; nothing else in the project uses HDF5.
  *
  * Written files have format bounds V110 (its metadata carries checksums) and no object times, so
  * that equal runs give equal bytes. Files that are read are hostile until checked: plug-ins are
  * off, and only hard links are followed.
  *
- * HDF5 may only be used by one thread at a time: see h5_lock.h.
+ * HDF5 may only be used by one thread at a time: see h5_library.h.
  */
 #ifndef WSI_H5_H
 #define WSI_H5_H
 
 #include "common/hdf5/h5_attr.h"
-#include "common/hdf5/h5_error.h"
+#include "common/hdf5/h5_library.h"
 #include "common/hdf5/h5_strips.h"
 
 /* For any object that is created: no times, and all attributes in its header (H5P_..._CREATE). */
@@ -45,7 +45,7 @@ int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct
 /* Is there a link of this name? As h5_has(). */
 int h5_has_link(hid_t parent, const char *name, struct err *e);
 /* Reads a dataset of rank 1 to 3 that is contiguous, or was written by the function above or those
- * of h5_image.h. If it has the attribute crc32, the values must match; if it is JPEG, stored_crc32
+ * of h5_strips.h. If it has the attribute crc32, the values must match; if it is JPEG, stored_crc32
  * must. 0, -1, or H5_NO_LIBRARY: it is JPEG, and this build cannot decode it. */
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,
                   void *data, struct err *e);

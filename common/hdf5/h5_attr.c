@@ -5,7 +5,7 @@
 #include "common/codec/codec.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/guard_bytes.h"
-#include "common/hdf5/h5_error.h"
+#include "common/hdf5/h5_library.h"
 
 #include <errno.h>
 #include <inttypes.h>

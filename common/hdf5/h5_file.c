@@ -2,8 +2,7 @@
 #include "common/hdf5/h5_file.h"
 
 #include "common/hdf5/guard.h"
-#include "common/hdf5/h5_exit.h"
-#include "common/hdf5/h5_lock.h"
+#include "common/hdf5/h5_library.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/hdf5/h5_error.h"
+#include "common/hdf5/h5_library.h"
 
 #include <errno.h>
 #include <fcntl.h>

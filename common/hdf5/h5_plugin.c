@@ -1,7 +1,7 @@
 /* h5_plugin.c - see h5_plugin.h. */
 #include "common/hdf5/h5_plugin.h"
 
-#include "common/hdf5/h5_error.h"
+#include "common/hdf5/h5_library.h"
 
 #include <hdf5.h>
 #include <stdio.h>

@@ -1,17 +1,24 @@
 /*
- * h5_strips.h - the values of a dataset that is contiguous, or lies in chunks of whole rows packed
- * with deflate, shuffle and deflate, or JPEG.
- *
- * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
- * for a full chunk, and reads beyond it.
+ * h5_strips.h - datasets in strips, which are chunks of whole rows: read and written.
  */
 #ifndef WSI_H5_STRIPS_H
 #define WSI_H5_STRIPS_H
 
 #include "common/base/err.h"
+#include "common/codec/codec.h"
+#include "common/codec/jpeg_chunk.h"
 
 #include <hdf5.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * --- the values of a dataset that is contiguous, or lies in chunks of whole rows packed with
+ * deflate, shuffle and deflate, or JPEG ---
+ *
+ * The chunks are unpacked here, to exactly their size. HDF5 1.10 takes whatever its filter returns
+ * for a full chunk, and reads beyond it.
+ */
 
 /* Are its values stored in one run, not in chunks? H5Dread() is safe for no others. */
 bool h5_is_contiguous(hid_t ds);
@@ -38,5 +45,19 @@ int h5_strips_stored(struct h5_strips *m, int64_t k, const void **bytes, size_t 
 /* Are strips packed with deflate after shuffle? */
 bool h5_strips_are_shuffled(const struct h5_strips *m);
 void h5_strips_close(struct h5_strips *m); /* NULL is fine */
+
+/* --- writing arrays of bytes in strips; h5_read_array() reads them --- */
+
+/* Writes u8 [dims[0]][dims[1]][dims[2]], or of rank 2 if dims[2] is 1, packed with deflate by up to
+ * `threads` threads in chunks of whole rows. The bytes do not depend on the threads. crc32 is that
+ * of h5_write_array(). With dims[2] = 3 the dataset is an RGB image as of HDF5's image
+ * specification. */
+int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
+                   int threads, struct err *e);
+/* Writes an RGB image that is compressed already. Its attribute stored_crc32 is the CRC-32 of the
+ * stored bytes of all chunks, one after the other. */
+int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e);
+/* Makes kept tiles the chunks of a dataset that will be created with this list. */
+int h5_set_kept(hid_t dcpl, const struct codec *c, int64_t cols, int64_t rows, int64_t channels);
 
 #endif

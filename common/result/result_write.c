@@ -3,7 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/hdf5/h5_file.h"
-#include "common/hdf5/h5_lock.h"
+#include "common/hdf5/h5_library.h"
 #include "common/result/result_features.h"
 #include "common/result/result_table.h"
 #include "common/result/table_paths.h"

@@ -32,7 +32,7 @@ struct table_rows *table_rows_open(hid_t group, const char *name, hid_t type, in
 int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *values, struct err *e);
 
 void table_rows_close(struct table_rows *r); /* of both; NULL is fine */
-/* After a failed write: see h5_exit.h. NULL is fine. */
+/* After a failed write: see h5_library.h. NULL is fine. */
 void table_rows_forget(struct table_rows *r);
 
 #endif

@@ -9,7 +9,7 @@
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_file.h"
-#include "common/hdf5/h5_lock.h"
+#include "common/hdf5/h5_library.h"
 #include "common/store/store.h"
 
 #include <errno.h>

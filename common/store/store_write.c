@@ -7,9 +7,9 @@
  */
 #include "common/base/cli.h"
 #include "common/base/memory.h"
-#include "common/hdf5/h5_exit.h"
 #include "common/hdf5/h5_file.h"
-#include "common/hdf5/h5_image.h"
+#include "common/hdf5/h5_library.h"
+#include "common/hdf5/h5_strips.h"
 #include "common/store/store.h"
 
 #include <assert.h>

@@ -10,7 +10,7 @@
  *   sink    adds counts to the job's result, in item order.
  *
  *   idle    the calling thread reports jobs that are done, and shows notes and progress: everything
- *           that writes or prints. It shares HDF5 with the OPENs (h5_lock.h).
+ *           that writes or prints. It shares HDF5 with the OPENs (h5_library.h).
  */
 #include "process/engine/stream.h"
 

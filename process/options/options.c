@@ -9,7 +9,7 @@
 #include "common/base/progress.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_decoder.h"
-#include "common/hdf5/h5_exit.h"
+#include "common/hdf5/h5_library.h"
 #include "common/result/result_merge.h"
 #include "common/result/table_old.h"
 #include "process/spectrum/spectrum.h"

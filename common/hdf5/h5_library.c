@@ -1,14 +1,15 @@
-/* h5_error.c - see h5_error.h. */
-#include "common/hdf5/h5_error.h"
-
-#include "common/hdf5/h5_exit.h"
+/* h5_library.c - see h5_library.h. */
+#include "common/hdf5/h5_library.h"
 
 #include <errno.h>
 #include <hdf5.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void h5_init(void)
 {
@@ -101,4 +102,46 @@ int h5_write_failed(struct err *e, const char *name)
 {
     h5_mark_broken();
     return h5_error(e, "cannot write %s", name);
+}
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static _Thread_local bool quiet; /* builds for threads print the errors of each thread by default */
+
+void h5_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    h5_init();
+    if (!quiet)
+        quiet = H5Eset_auto2(H5E_DEFAULT, NULL, NULL) >= 0;
+}
+
+void h5_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static bool broken;
+
+void h5_mark_broken(void)
+{
+    broken = true;
+}
+
+_Noreturn void h5_exit(int status)
+{
+    if ((fflush(stdout) || ferror(stdout)) && status == 0)
+        status = 1;
+    fflush(stderr);
+    if (broken)
+        _exit(status);
+    exit(status); /* without H5close: everything has been closed, and checked, before */
+}
+
+const char *h5_library(void)
+{
+    static char text[64];
+    unsigned major, minor, release;
+    H5get_libversion(&major, &minor, &release);
+    snprintf(text, sizeof text, "HDF5 %u.%u.%u", major, minor, release);
+    return text;
 }

@@ -1,0 +1,55 @@
+/*
+ * h5_library.h - the library itself: its start, its errors, its lock, and how a program ends.
+ */
+#ifndef WSI_H5_LIBRARY_H
+#define WSI_H5_LIBRARY_H
+
+#include "common/base/err.h"
+
+#include <stdbool.h>
+
+/* Prepares the library. Safe to call again; h5_file.h calls it before it opens a file. */
+void h5_init(void);
+
+/* As err_set, and appends the library's own cause. Returns -1. */
+int h5_error(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+/* For a call that failed to write: "cannot write NAME", with the cause, and h5_mark_broken(). Call
+ * it at once, because the next call of the library forgets the cause. Returns -1. */
+int h5_write_failed(struct err *e, const char *name);
+/* Drops the library's list of errors. */
+void h5_forget(void);
+/* Has a system call failed, or memory run out, in any call of the library since h5_watch()? Then a
+ * failure says nothing about the file. */
+void h5_watch(void);
+bool h5_system_failed(void);
+/* Notes that a system call has failed outside the library. */
+void h5_note_system_failure(void);
+
+/*
+ * --- the one lock around HDF5, which may be used by one thread at a time ---
+ *
+ * Functions that several threads may call take it around their calls of the library, and let go
+ * before they compute. A program whose HDF5 stays on one thread need not care.
+ */
+
+/* The thread that holds it may take it again, and lets go as often. */
+void h5_lock(void);
+void h5_unlock(void);
+
+/*
+ * --- what the two programs themselves must know of HDF5: its version, and how to end ---
+ *
+ * If HDF5 fails to write a file (the disk is full, say), it must not be asked to close that file:
+ * it can crash in its exit handler. So every program that may have written a file ends with
+ * h5_exit().
+ */
+
+/* Flushes stdout, then ends the process: exit(status), or _exit(status) after a failed write.
+ * Status 0 becomes 1 if stdout cannot be written. */
+_Noreturn void h5_exit(int status);
+/* "HDF5 1.10.8": the library that is running. */
+const char *h5_library(void);
+/* Notes that the library failed to write a file. */
+void h5_mark_broken(void);
+
+#endif
