@@ -4,7 +4,7 @@
 #ifndef WSI_CONVERT_TILE_H
 #define WSI_CONVERT_TILE_H
 
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
 #include "convert/convert_options.h"
 #include "convert/privacy/head.h"

@@ -41,7 +41,7 @@ ONLY = [  # header, the only files that may include it
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"expat\.h", r"convert/readers/tiff_xml\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_((de|en)coder|rows)\.c"),
-    (r"openjpeg\.h", r"common/codec/j2k_decoder\.c"),
+    (r"openjpeg\.h", r"common/codec/j2k\.c"),
     (r"(libdeflate|zlib|lz4|zstd)\w*\.h", r"common/codec/codec\w*\.c"),
     (r"fftw3\.h", r"tests/.*"),
     (r"cu.*\.h", r"cuda/.*"),

@@ -4,8 +4,7 @@
  * As h5jpeg.c: it does not link HDF5, it only decodes, and everything odd is an error. The filter's
  * values are a version, which is 1, columns, rows, and 1 for RGB.
  */
-#include "common/codec/j2k_chunk.h"
-#include "common/codec/j2k_decoder.h"
+#include "common/codec/j2k.h"
 
 #include <H5PLextern.h>
 #include <hdf5.h>

@@ -3,7 +3,7 @@
 
 #ifdef HAVE_JPEG
 
-#include "common/codec/jpeg_marker.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <setjmp.h>
 #include <stdio.h>

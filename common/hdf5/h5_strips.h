@@ -6,7 +6,7 @@
 
 #include "common/base/err.h"
 #include "common/codec/codec.h"
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <hdf5.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "common/store/chunks.h"
 
 #include "common/base/clock.h"
-#include "common/codec/j2k_decoder.h"
+#include "common/codec/j2k.h"
 #include "common/codec/jpeg_decoder.h"
 
 #include <stdlib.h>

@@ -26,7 +26,7 @@
 #include "common/base/err.h"
 #include "common/base/glass.h"
 #include "common/codec/codec.h"
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "convert/readers/dicom_frames.h"
 
 #include "common/base/memory.h"
-#include "common/codec/jpeg_marker.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <errno.h>
 #include <inttypes.h>

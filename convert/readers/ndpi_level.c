@@ -3,7 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "common/codec/jpeg_marker.h"
+#include "common/codec/jpeg_stream.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/tiff_file.h"

@@ -11,7 +11,7 @@
 #define WSI_SLIDE_H
 
 #include "common/base/err.h"
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
 #include "convert/readers/slide_damage.h"
 #include "convert/readers/slide_file.h"

@@ -8,7 +8,7 @@
 #define WSI_SVS_THUMBNAIL_H
 
 #include "common/base/err.h"
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 #include "convert/readers/tile_file.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* jpeg_past.c - see jpeg_past.h. */
 #include "convert/tile/jpeg_past.h"
 
-#include "common/codec/jpeg_header.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <math.h>
 #include <stdio.h>

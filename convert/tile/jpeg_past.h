@@ -24,8 +24,8 @@
 #define WSI_JPEG_PAST_H
 
 #include "common/base/err.h"
-#include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <stdint.h>
 

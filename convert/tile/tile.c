@@ -3,10 +3,9 @@
 
 #include "common/base/memory.h"
 #include "common/codec/codec.h"
-#include "common/codec/j2k_chunk.h"
-#include "common/codec/j2k_decoder.h"
+#include "common/codec/j2k.h"
 #include "common/codec/jpeg_decoder.h"
-#include "common/codec/jpeg_header.h"
+#include "common/codec/jpeg_stream.h"
 #include "common/store/gray.h"
 
 #include <errno.h>

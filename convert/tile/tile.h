@@ -13,7 +13,7 @@
  * (jpeg_decoder.h).
  *
  * JPEG 2000 (compression 33003: YCbCr without a transform in the stream; 33005: RGB, or gray by the
- * photometric interpretation): codestreams, as j2k_decoder.h says. In DICOM a stream with a
+ * photometric interpretation): codestreams, as j2k.h says. In DICOM a stream with a
  * transform of its own is RGB, whatever the file states; without one its components are what the
  * file states.
  *
@@ -23,8 +23,8 @@
 #define WSI_TILE_H
 
 #include "common/base/err.h"
-#include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@
 #ifndef WSI_JPEG_TABLES_H
 #define WSI_JPEG_TABLES_H
 
-#include "common/codec/jpeg_header.h"
+#include "common/codec/jpeg_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

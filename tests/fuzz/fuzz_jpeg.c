@@ -4,8 +4,8 @@
  * stream.
  */
 #include "common/codec/h5jpeg.c"
-#include "common/codec/jpeg_chunk.h"
 #include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_stream.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * folder: the parts and levels of a DICOM series. Of a PNG the checksums are made right first,
  * unless its last byte is odd: random bytes would never get past them.
  */
-#include "common/codec/jpeg_chunk.h"
+#include "common/codec/jpeg_stream.h"
 #include "convert/privacy/head.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/ndpi_level.h"
