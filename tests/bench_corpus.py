@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a corpus costs besides the programs: bench_corpus.py [SLIDES...] (1000 10000).
 
-Plan, all batches with 8 workers, finish, status: wall-clock time, processor time and peak memory of `corpus`, over stubs
+Plan, all batches with 8 workers, finish, status: wall-clock and processor time, and peak memory of `corpus`, over stubs
 of wsi2h5 and h5spec that write empty files. 1 of 20 slides is bad.
 """
 import os
@@ -34,22 +34,28 @@ while read -r s; do
     echo "{\"input\": \"$s\", \"kind\": \"store\", \"status\": \"done\", \"windows\": 9, \"seconds\": 1, \"host\": \"n1\"}"
 done
 """
-# runs a script, and writes its peak memory in KiB to a file
-MEASURE = """import atexit, re, runpy, sys
+# runs a script, and adds a line to a file: its peak memory in KiB and its own processor time, without that of the stubs
+MEASURE = """import atexit, resource, runpy, sys
 file, sys.argv = sys.argv[1], sys.argv[2:]
-atexit.register(lambda: open(file, "w").write(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)))
+def note():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    with open(file, "a") as f:
+        f.write("%d %f\\n" % (used.ru_maxrss, used.ru_utime + used.ru_stime))
+atexit.register(note)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
 def measured(what, top, env, *argv):
-    begun, before = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun, before, notes = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN), os.path.join(top, "notes")
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, universal_newlines=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    memory = os.path.join(top, "memory")
-    print("  %-12s %7.2f s, processor %7.2f s%s, status %d: %s" % (
+    with open(notes) as f:
+        rows = [line.split() for line in f]
+    os.unlink(notes)
+    print("  %-12s %7.2f s, processor %7.2f s, %7.2f s of it corpus, %4.0f MB, status %d: %s" % (
         what, time.time() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        ", %4.0f MB" % (int(open(memory).read()) / 1024) if os.path.exists(memory) else "", p.returncode,
+        sum(float(own) for _, own in rows), max(int(memory) for memory, _ in rows) / 1024, p.returncode,
         (p.stdout or p.stderr).split("\n")[0][:90]), flush=True)
     return p
 
@@ -67,13 +73,15 @@ def main():
             for k in range(n):
                 os.mknod("%s/slide%06d.svs" % (folder, k))
             print("%d slides" % n)
-            call = [sys.executable, "-B", "-c", MEASURE, os.path.join(top, "memory"), CORPUS]
+            call = [sys.executable, "-B", "-c", MEASURE, os.path.join(top, "notes"), CORPUS]
             measured("plan", top, env, *call, "plan", "-o", out, folder)
             with open(out + "/plan.tsv") as f:
                 batches = int(re.findall(r"^(\d+)\t", f.read(), re.M)[-1])
-            os.unlink(top + "/memory")
-            measured("%d batches" % batches, top, env, "sh", "-c", "seq %d | xargs -P 8 -I N %s -B %s step -o %s --batch N" % (
-                batches, sys.executable, CORPUS, out))
+            begin = top + "/begin"  # a worker
+            with open(begin, "w") as f:
+                f.write(MEASURE)
+            measured("%d batches" % batches, top, env, "sh", "-c", "seq %d | xargs -P 8 -I N %s -B %s %s/notes %s step -o %s --batch N" % (
+                batches, sys.executable, begin, top, CORPUS, out))
             for command in ("finish", "status", "finish"):
                 measured(command, top, env, *call, command, "-o", out)
             measured("plan again", top, env, *call, "plan", "-o", out, folder)

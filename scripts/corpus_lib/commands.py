@@ -206,7 +206,6 @@ def command_finish(o):
     if o.run and o.run != corpus.number:
         die("run %d has been followed by run %d" % (o.run, corpus.number))
     held = corpus.lock() if not o.run else open(os.devnull)  # the run's own job keeps others out by being at work
-    os.environ.update({n: p for n, p in corpus.run.get("programs", {}).items() if n not in os.environ})
     closing = bool(o.run) or not patient(lambda: active_tasks(corpus), PATIENCE)[0]
     status = finish(corpus, closing, again=bool(o.run))
     held.close()

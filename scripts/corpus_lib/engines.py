@@ -33,10 +33,6 @@ STUCK = {r"requeued held|JobHeld": "scontrol release %s", r"DependencyNeverSatis
          r"BadConstraints|PartitionDown|PartitionNodeLimit|InvalidAccount|InvalidQOS": "scontrol show job %s"}
 
 
-class Refused(Exception):
-    """The scheduler did not accept a job; the text says why."""
-
-
 def question(*argv):
     """Asks a scheduler. Raises Away if it does not answer."""
     try:
@@ -301,7 +297,7 @@ def submit(corpus, kind, argv, tasks, after, dry):
             return subprocess.CompletedProcess(command, 0, job, "")
     p = patient(once, PATIENCE)
     if p.returncode:
-        raise Refused("%s refused the %s job: %s%s" % (
+        refused(corpus, "%s refused the %s job: %s%s" % (
             "Slurm" if scheduler is Slurm else "Grid Engine", kind, p.stderr.strip() or p.stdout.strip(),
             "; without a cluster, use --scheduler local" if "onfiguration" in p.stderr else ""))
     job = scheduler.job_of(p.stdout)
@@ -309,22 +305,24 @@ def submit(corpus, kind, argv, tasks, after, dry):
     return job
 
 
+def refused(corpus, why):
+    """The scheduler did not accept a job: those before it go, too."""
+    corpus.run["problem"] = why
+    corpus.save_settings()
+    ids = list(corpus.jobs().values())
+    if ids:
+        scheduler_of(corpus).cancel(ids)
+    die("%s\ncorpus: %sno job is left in the queue; correct the options and run again" % (
+        why, "%s cancelled, " % counted(len(ids), "job") if ids else ""), PART)
+
+
 def submit_run(corpus, dry=False):
     """Submits the jobs of a plan."""
-    run = corpus.run
-    try:
-        after = [submit(corpus, "convert", ["step", "--batch", "auto", "--stage", "convert"], run["convert"], (), dry)
-                 ] if run["convert"] else []
-        after = [submit(corpus, "process", ["step", "--batch", "auto", "--stage", "process"], run["batches"], after, dry)]
-        submit(corpus, "finish", ["finish", "--run", str(corpus.number)], 0, after, dry)
-    except Refused as e:
-        run["problem"] = str(e)
-        corpus.save_settings()
-        ids = list(corpus.jobs().values())
-        if ids:
-            scheduler_of(corpus).cancel(ids)
-        die("%s\ncorpus: %sno job is left in the queue; correct the options and run again" % (
-            e, "%s cancelled, " % counted(len(ids), "job") if ids else ""), PART)
+    after = []
+    for kind, batches in (("convert", corpus.run["convert"]), ("process", corpus.run["batches"])):
+        if batches:
+            after = [submit(corpus, kind, ["step", "--batch", "auto", "--stage", kind], batches, after, dry)]
+    submit(corpus, "finish", ["finish", "--run", str(corpus.number)], 0, after, dry)
 
 
 # --- on this machine ---

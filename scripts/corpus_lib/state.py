@@ -286,7 +286,10 @@ def hash_of(folder, begin, end):
 
 
 def known_corpus(out):
+    """A corpus that exists. Its programs are those of its last run, unless the environment names others."""
     corpus = Corpus(out)
+    for name, path in corpus.run.get("programs", {}).items():
+        os.environ.setdefault(name, path)
     if not corpus.is_known() and not corpus.withdrawn:
         die("%s: not a corpus (it has no names.txt); begin one with: corpus run -o %s SLIDES" % (out, shlex.quote(out)))
     return corpus

@@ -10,7 +10,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import threading
 import time
 
 from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, json_rows, key, open_own, program,
@@ -33,7 +32,7 @@ class Children:
     """The programs at work; a signal stops them, and nothing begins any more."""
 
     def __init__(self):
-        self.running, self.stopped, self.mutex = set(), False, threading.Lock()
+        self.running, self.stopped = set(), False
 
     def listen(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -45,11 +44,10 @@ class Children:
             p.terminate()
 
     def call(self, argv, given, out, err):
-        with self.mutex:
-            if self.stopped:
-                raise Ended(STOPPED, "stopped by a signal")
-            p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=err)
-            self.running.add(p)
+        if self.stopped:
+            raise Ended(STOPPED, "stopped by a signal")
+        p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=err)
+        self.running.add(p)
         if self.stopped:
             p.terminate()
         try:
@@ -70,9 +68,9 @@ def host():
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def from_environment(names, default):
-    found = [os.environ[n] for n in names if os.environ.get(n, "").isdigit()]
-    return int(found[0]) if found else default
+def from_environment(names):
+    """The first of some variables that is a number; 0: none is."""
+    return next((int(os.environ[n]) for n in names if os.environ.get(n, "").isdigit()), 0)
 
 
 def rows_in(path, offset=0):
@@ -94,7 +92,7 @@ class Batch:
         self.log, self.status = corpus.log(number, "jsonl"), DONE
         self.out = open_own(self.log, os.O_APPEND)
         self.err = open_own(corpus.log(number, "err"), os.O_APPEND)
-        cores = from_environment(CORES, 0)
+        cores = from_environment(CORES)
         self.threads = ["-j", str(cores)] if cores else []
 
     def note(self, **row):
@@ -186,12 +184,10 @@ class Batch:
 def command_step(o):
     """One batch; o.batch: its number, or auto for that of this task of an array."""
     corpus = known_corpus(o.out)
-    number = int(o.batch) if o.batch.isdigit() else from_environment(TASKS, 0)
+    number = int(o.batch) if o.batch.isdigit() else from_environment(TASKS)
     if o.batch == "auto" and not number:
         die("--batch auto: not in a task of an array (%s)" % ", ".join(TASKS), USAGE)
     children.listen()
-    for name, path in corpus.run.get("programs", {}).items():
-        os.environ.setdefault(name, path)
     found = Batch(corpus, number)
     if not found.rows:
         die("%s: the plan has no batch %d" % (corpus.out, number), USAGE)
