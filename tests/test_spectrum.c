@@ -1,5 +1,5 @@
 /* test_spectrum - maps of windows, tissue windows and the word of --device. */
-#include "process/engine/tissue_windows.h"
+#include "process/engine/job_windows.h"
 #include "process/spectrum/spectrum.h"
 #include "process/spectrum/spectrum_open.h"
 #include "tests/unit.h"

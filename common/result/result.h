@@ -59,7 +59,7 @@ struct result_params {
  * the windows that count asks this. */
 bool result_selects(const struct result_params *p);
 
-/* Windows that touch tiles that are not the slide's own pixels; filled.h defines "touch".
+/* Windows that touch tiles that are not the slide's own pixels; job_windows.h defines "touch".
  * The first three count among the windows, the fourth does not. */
 enum result_touching {
     RESULT_MISSING = 1,  /* windows_missing: ... tiles that the slide lacks */

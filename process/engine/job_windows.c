@@ -1,13 +1,219 @@
 /* job_windows.c - see job_windows.h. */
 #include "process/engine/job_windows.h"
 
+#include "common/base/memory.h"
+#include "common/base/stop.h"
 #include "common/store/store.h"
-#include "process/engine/filled.h"
-#include "process/engine/tissue_windows.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Rows of a table of sums: row r has, for each corner of cells, the tissue cells above r and left
+ * of the corner. The rows that a window needs are kept; they come in order. */
+struct tissue_rows {
+    const uint8_t *mask; /* [rows][cols] */
+    int64_t cols, rows, cell;
+    int64_t *kept; /* [n][cols + 1], row r in r % n */
+    int64_t n, last;
+};
+
+static int64_t *row_of_table(struct tissue_rows *t, int64_t r)
+{
+    const int64_t pitch = t->cols + 1;
+    for (; t->last < r; t->last++) {
+        const int64_t *above = t->kept + t->last % t->n * pitch;
+        int64_t *row = t->kept + (t->last + 1) % t->n * pitch, in_row = 0;
+        const uint8_t *mask = t->mask + t->last * t->cols;
+        for (int64_t c = 0; c < t->cols; c++) {
+            in_row += mask[c] != 0;
+            row[c + 1] = above[c + 1] + in_row;
+        }
+    }
+    return t->kept + r % t->n * pitch;
+}
+
+/* Adds to sums[corner] `sign` times the tissue above y and left of the corner, in cells times px of
+ * height. */
+static void add_above(struct tissue_rows *t, int64_t y, int64_t sign, int64_t *sums)
+{
+    const bool below = y / t->cell >= t->rows;
+    const int64_t r = below ? t->rows : y / t->cell, dy = below ? 0 : y % t->cell;
+    const int64_t *b = row_of_table(t, dy ? r + 1 : r), *a = row_of_table(t, r);
+    for (int64_t c = 0; c <= t->cols; c++)
+        sums[c] += sign * (t->cell * a[c] + dy * (b[c] - a[c]));
+}
+
+/* Where x lies: right of a corner by some px. */
+struct place {
+    int64_t corner, px;
+};
+
+static struct place place_of(const struct tissue_rows *t, int64_t x)
+{
+    const bool right = x / t->cell >= t->cols;
+    return right ? (struct place){t->cols, 0} : (struct place){x / t->cell, x % t->cell};
+}
+
+/* Px of tissue left of a place, where sums[] is as above. */
+static int64_t tissue_left(const int64_t *sums, struct place p, int64_t cell)
+{
+    const int64_t own = p.px ? sums[p.corner + 1] - sums[p.corner] : 0;
+    return cell * sums[p.corner] + p.px * own;
+}
+
+static int choose_rows(const struct result_params *p, struct tissue_rows *t, int64_t *sums,
+                       struct place *places, int64_t nx, int64_t ny, uint8_t *wanted,
+                       uint8_t *percent, struct err *e)
+{
+    const int64_t all = p->window * p->window;
+    const double least = p->min_tissue * (double)p->window * (double)p->window;
+    for (int64_t i = 0; i < nx; i++) {
+        places[2 * i] = place_of(t, i * p->stride);
+        places[2 * i + 1] = place_of(t, i * p->stride + p->window);
+    }
+    for (int64_t j = 0; j < ny; j++) {
+        memset(sums, 0, (size_t)(t->cols + 1) * sizeof *sums);
+        add_above(t, j * p->stride, -1, sums);
+        add_above(t, j * p->stride + p->window, 1, sums);
+        for (int64_t i = 0; i < nx; i++) {
+            const int64_t area = tissue_left(sums, places[2 * i + 1], t->cell) -
+                                 tissue_left(sums, places[2 * i], t->cell);
+            wanted[j * nx + i] = (double)area >= least;
+            percent[j * nx + i] = features_percent(area, all);
+        }
+        if (stop_check(e))
+            return -1;
+    }
+    return 0;
+}
+
+int tissue_windows_find(const struct result_params *p, const uint8_t *mask, int64_t cols,
+                        int64_t rows, int64_t cell, int64_t nx, int64_t ny, uint8_t *wanted,
+                        uint8_t *percent, struct err *e)
+{
+    struct tissue_rows t = {mask, cols, rows, cell, .n = p->window / cell + 3};
+    t.kept = memory_try_zero((size_t)(t.n * (cols + 1)), sizeof *t.kept, e);
+    int64_t *sums = memory_try((size_t)(cols + 1), sizeof *sums, e);
+    struct place *places = memory_try((size_t)(2 * nx + 1), sizeof *places, e);
+    const int r = t.kept && sums && places
+                      ? choose_rows(p, &t, sums, places, nx, ny, wanted, percent, e)
+                      : -1;
+    free(t.kept);
+    free(sums);
+    free(places);
+    return r;
+}
+
+_Static_assert((int)RESULT_MISSING == (int)STORE_MISSING &&
+                   (int)RESULT_DAMAGED == (int)STORE_DAMAGED &&
+                   (int)RESULT_LEFT_OUT == (int)STORE_LEFT_OUT,
+               "a status is an index of result_counts.touching");
+
+/*
+ * --- windows that touch filled tiles: missing or damaged in the slide, or left out ---
+ *
+ * A window touches a tile if the tile holds one of the window's pixels, or one of the pixels around
+ * it that the smoothing reads. So no window that touches none depends on a filled pixel.
+ */
+
+/* Some window rows of a store, and the chunks that they need. */
+struct filled {
+    const struct result_params *params;
+    const struct store_info *info;
+    const struct store_chunk *list; /* [rows][columns] of the store, from `first_row` on */
+    int64_t first_row, rows;        /* of chunks */
+    int64_t nx, ny;                 /* windows of the slide */
+    int64_t first_wy, end_wy;
+    uint8_t *flags; /* [ny][nx]: gets the bits of enum result_flag for the tiles that it touches */
+};
+
+static bool any_filled(const struct filled *f)
+{
+    const int64_t n = f->rows * store_chunk_columns(f->info);
+    for (int64_t k = 0; k < n; k++)
+        if (f->list[k].status != STORE_WHOLE)
+            return true;
+    return false;
+}
+
+/* The chunks, first .. last, that hold `window` pixels from `at` on and what smoothing reads around
+ * them. `size`: pixels of the slide in this direction; `each`: of a chunk. */
+static void chunks_of(const struct result_params *p, int64_t at, int64_t size, int64_t each,
+                      int64_t *first, int64_t *last)
+{
+    const int64_t low = at - p->radius, high = at + p->window - 1 + p->radius;
+    *first = (low < 0 ? 0 : low) / each;
+    *last = (high < size ? high : size - 1) / each;
+}
+
+/* Bits 1 << status of the chunks in each column that window row wy needs. */
+static void merge_rows(const struct filled *f, int64_t wy, uint8_t *columns)
+{
+    const int64_t n = store_chunk_columns(f->info);
+    int64_t first, last;
+    chunks_of(f->params, wy * f->params->stride, f->info->height, f->info->chunk_rows, &first,
+              &last);
+    memset(columns, 0, (size_t)n);
+    for (int64_t r = first; r <= last; r++)
+        for (int64_t c = 0; c < n; c++)
+            columns[c] |= (uint8_t)(1 << f->list[(r - f->first_row) * n + c].status);
+}
+
+static unsigned merge_columns(const struct filled *f, int64_t wx, const uint8_t *columns)
+{
+    unsigned bits = 0;
+    int64_t first, last;
+    chunks_of(f->params, wx * f->params->stride, f->info->width, f->info->chunk_cols, &first,
+              &last);
+    for (int64_t c = first; c <= last; c++)
+        bits |= columns[c];
+    return bits;
+}
+
+static uint8_t flags_of_tile(unsigned bits)
+{
+    return (uint8_t)((bits >> STORE_MISSING & 1 ? RESULT_FLAG_MISSING : 0) |
+                     (bits >> STORE_DAMAGED & 1 ? RESULT_FLAG_DAMAGED : 0) |
+                     (bits >> STORE_LEFT_OUT & 1 ? RESULT_FLAG_LEFT_OUT : 0));
+}
+
+static void count_row(const struct filled *f, int64_t wy, const uint8_t *columns, uint8_t *wanted,
+                      struct result_counts *counts)
+{
+    for (int64_t wx = 0; wx < f->nx; wx++) {
+        const unsigned bits = merge_columns(f, wx, columns);
+        f->flags[wy * f->nx + wx] |= flags_of_tile(bits);
+        if (wanted && !wanted[wy * f->nx + wx])
+            continue;
+        if (f->params->skip_damaged && bits >> STORE_DAMAGED & 1) {
+            wanted[wy * f->nx + wx] = 0;
+            counts->touching[RESULT_SKIPPED]++;
+            continue;
+        }
+        for (int k = RESULT_MISSING; k <= RESULT_LEFT_OUT; k++)
+            counts->touching[k] += bits >> k & 1;
+    }
+}
+
+/*
+ * Counts in *counts the windows that touch filled tiles, by the tile's status. `wanted` is
+ * [ny][nx], 1 for windows that are to be counted; NULL: all, which needs params without
+ * skip_damaged. With it, windows that touch damaged tiles are removed from `wanted` and counted as
+ * skipped.
+ */
+static void filled_count(const struct filled *f, uint8_t *wanted, struct result_counts *counts)
+{
+    if (!any_filled(f))
+        return;
+    uint8_t *columns = memory_need((size_t)store_chunk_columns(f->info), 1);
+    for (int64_t wy = f->first_wy; wy < f->end_wy; wy++) {
+        merge_rows(f, wy, columns);
+        count_row(f, wy, columns, wanted, counts);
+    }
+    free(columns);
+}
 
 static const struct result_params *params_of(const struct job *j)
 {
