@@ -1,6 +1,6 @@
 /*
  * copies.h - copies from staging buffers to one device, and their times. A staging buffer may be
- * memory of the device, too (reads.h).
+ * memory of the device, too (loader.h).
  *
  * A staging buffer belongs to one thread at a time. The thread fills it, sends it, and waits for
  * the copy before it fills it again. Only some of the copies are timed: an event before each of
