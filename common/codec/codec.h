@@ -1,9 +1,9 @@
 /*
  * codec.h - packs and unpacks the chunks of a store, and computes their checksum.
  *
- * A codec is one row in codec.c, and one file, codec_NAME.c, if a library serves it alone. There the
- * format of a chunk is stated. All but none and deflate need a plug-in for readers other than ours
- * (hdf5plugin for h5py; for jpeg and j2k our own, h5jpeg.c and h5j2k.c).
+ * A codec is one row in codec.c, and one file, codec_NAME.c, if a library serves it alone. There
+ * the format of a chunk is stated. All but none and deflate need a plug-in for readers other than
+ * ours (hdf5plugin for h5py; for jpeg and j2k our own, h5jpeg.c and h5j2k.c).
  *
  * Two structs separate what belongs to a store from what belongs to a thread. `codec_params` states
  * what a store's chunks unpack to; it is constant and shared by all threads. `codec_work` holds the
