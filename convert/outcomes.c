@@ -53,38 +53,11 @@ void outcomes_free(struct outcomes *r)
 static void json_store(const struct convert_report *p)
 {
     const struct store_info *s = &p->info;
-    json_text("reader", s->reader);
-    json_text("vendor", s->vendor);
-    json_int("level", s->level);
-    json_int("width", s->width);
-    json_int("height", s->height);
-    json_int("channels", s->channels);
-    json_real("mpp_x", s->mpp_x);
-    json_real("mpp_y", s->mpp_y);
+    fields_json(store_fields, FIELD_ALL, s);
     json_text("codec", s->codec->name);
-    if (s->codec_reason[0])
-        json_text("codec_reason", s->codec_reason);
-    if (s->colour_conflict[0])
-        json_text("colour_conflict", s->colour_conflict);
-    if (s->jpeg_quality) {
-        json_int("jpeg_quality", s->jpeg_quality);
-        json_text("jpeg_subsampling", s->jpeg_subsampling);
-        json_real("jpeg_twice", s->jpeg_twice);
-    }
-    for (int k = 0; k < GLASS_NUMBERS; k++)
-        json_real(glass_list[k].name, s->glass[k]);
-    if (s->tissue_rule[0])
-        json_text("tissue_rule", s->tissue_rule);
-    if (s->tissue_missing[0])
-        json_text("tissue_missing", s->tissue_missing);
-    if (s->tissue_doubt[0])
-        json_text("tissue_doubt", s->tissue_doubt);
     json_int("groups", s->group_count);
     if (p->note[0])
         json_text("note", p->note);
-    json_int("tiles_missing", s->tiles_missing);
-    json_int("tiles_damaged", s->tiles_damaged);
-    json_int("source_bytes", s->source_bytes);
     json_int("store_bytes", p->store_bytes);
     printf(", \"seconds\": %.3f", p->seconds);
 }

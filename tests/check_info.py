@@ -226,8 +226,7 @@ def test_stores_as_csv():
         for key in want.keys() - {"kind", "format", "format_version", "sources"}:
             cell = "" if want[key] is None else int(want[key]) if isinstance(want[key], bool) else want[key]
             close(row[key], cell, key) if row[key] and not isinstance(cell, str) else expect(row[key] == str(cell), "%s: %r, not %r", key, row[key], cell)
-        expect(None not in row and set(row) - set(want) <= {"slide", "library", "codec_reason", "colour_conflict", "jpeg_quality", "jpeg_subsampling",
-                                                          "jpeg_twice"}, "%s", set(row) - set(want))
+        expect(None not in row and not any(row[key] for key in set(row) - set(want) - {"slide"}), "%s", row)
 
 
 def test_inputs_have_one_name_in_all_commands():

@@ -15,11 +15,12 @@ enum glass_which {
     GLASS_NUMBERS
 };
 
-/* The name of the attribute, and the highest value; the least is 0. */
-struct glass_number {
-    const char *name;
-    double high;
-};
-extern const struct glass_number glass_list[GLASS_NUMBERS];
+/* clang-format off */
+/* The number, the name of the attribute, and the highest value; the least is 0. */
+#define GLASS_NUMBER_ROWS(ROW)                                                                     \
+    ROW(GLASS_GRAY, "glass_gray", 255) ROW(GLASS_RANGE, "glass_range", 255)                        \
+    ROW(GLASS_STD, "glass_std", 255) ROW(GLASS_ROWS, "glass_rows", 1)                              \
+    ROW(GLASS_COLUMNS, "glass_columns", 1) ROW(GLASS_GRAIN, "glass_grain", 1)
+/* clang-format on */
 
 #endif

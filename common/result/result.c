@@ -2,6 +2,7 @@
 #include "common/result/result.h"
 
 #include "common/codec/codec.h"
+#include "common/result/result_fields.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -43,32 +44,11 @@ int result_check_params(const struct result_params *p, struct err *e)
 
 int result_same_params(const struct result_params *a, const struct result_params *b, struct err *e)
 {
-    const struct {
-        const char *name;
-        double a, b;
-    } rows[] = {
-        {"window", (double)a->window, (double)b->window},
-        {"stride", (double)a->stride, (double)b->stride},
-        {"sigma", a->sigma, b->sigma},
-        {"radius", (double)a->radius, (double)b->radius},
-        {"offset", a->offset, b->offset},
-        {"bins", (double)a->bins, (double)b->bins},
-        {"low_db", a->low_db, b->low_db},
-        {"high_db", a->high_db, b->high_db},
-        {"tissue_only", a->tissue_only, b->tissue_only},
-        {"min_tissue", a->min_tissue, b->min_tissue},
-        {"skip_damaged", a->skip_damaged, b->skip_damaged},
-        {"roi", a->roi, b->roi},
-        {"min_roi", a->roi ? a->min_roi : 0, b->roi ? b->min_roi : 0},
-    };
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (rows[k].a != rows[k].b)
-            return err_set(e, "%s is %g and %g", rows[k].name, rows[k].a, rows[k].b);
-    if (strcmp(a->taper, b->taper))
-        return err_set(e, "taper is %s and %s", a->taper, b->taper);
-    if (strcmp(a->roi_class, b->roi_class))
-        return err_set(e, "roi_class is \"%s\" and \"%s\"", a->roi_class, b->roi_class);
-    return 0;
+    const unsigned regions = RESULT_REGIONS;
+    return fields_same(result_params_fields, ~regions, a, b, e) ||
+                   (a->roi && fields_same(result_params_fields, regions, a, b, e))
+               ? -1
+               : 0;
 }
 
 bool result_selects(const struct result_params *p)
@@ -90,13 +70,6 @@ void result_add_counts(struct result_counts *a, const struct result_counts *b, i
         a->octaves[o] += b->octaves[o];
     for (int64_t k = 0; k < bins; k++)
         a->histogram[k] += b->histogram[k];
-}
-
-const char *result_touching_name(int k)
-{
-    static const char *const names[RESULT_TOUCHING] = {"", "windows_missing", "windows_damaged",
-                                                       "windows_left_out", "windows_skipped"};
-    return names[k];
 }
 
 const char *result_stage_name(int stage)
@@ -123,12 +96,6 @@ const char *result_left_words(int left)
 const char *result_left_name(int left)
 {
     return lefts[left].name;
-}
-
-const char *result_stage_attribute(char *name, size_t size, int stage)
-{
-    snprintf(name, size, "%s_seconds", result_stage_name(stage));
-    return name;
 }
 
 double result_seconds(double a, double b)

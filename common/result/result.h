@@ -68,9 +68,6 @@ enum result_touching {
     RESULT_SKIPPED = 4,  /* windows_skipped: not counted, because of skip_damaged */
     RESULT_TOUCHING
 };
-/* The name of the attribute, "windows_missing" and so on. k from RESULT_MISSING on. */
-const char *result_touching_name(int k);
-
 /* Counts: of a slide, of a part of it, or of a corpus. */
 struct result_counts {
     int64_t windows;                   /* that count */
@@ -95,9 +92,6 @@ enum result_stage {
     RESULT_STAGES
 };
 const char *result_stage_name(int stage); /* "read" and so on */
-/* "read_seconds": the name of the attribute, put into name[size]. */
-const char *result_stage_attribute(char *name, size_t size, int stage);
-
 enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
 /* --- maps: one value per window --- */

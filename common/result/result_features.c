@@ -15,55 +15,7 @@ const char *result_spectrum_name(int sample)
     return spectrum_names[sample];
 }
 
-void result_list_reals(struct result_origin *o, struct result_real reals[RESULT_REALS])
-{
-    const struct result_real list[] = {
-        {"mpp_x", &o->mpp_x, 1e-9, 1e9},
-        {"mpp_y", &o->mpp_y, 1e-9, 1e9},
-        {"downsample", &o->downsample, 1e-9, 1e9},
-        {"objective_power", &o->objective_power, 1e-9, 1e9},
-        {"tissue_fraction", &o->tissue_fraction, 0, 1},
-        {"jpeg_twice", &o->jpeg_twice, 0, 1},
-    };
-    memcpy(reals, list, sizeof list);
-    for (int k = 0; k < GLASS_NUMBERS; k++)
-        reals[RESULT_REALS - GLASS_NUMBERS + k] =
-            (struct result_real){glass_list[k].name, &o->glass[k], 0, glass_list[k].high};
-}
-
-void result_list_counts(struct result_origin *o, struct result_count counts[RESULT_COUNTS])
-{
-    const struct result_count list[RESULT_COUNTS] = {{"tiles", &o->tiles},
-                                                     {"tiles_missing", &o->tiles_missing},
-                                                     {"tiles_damaged", &o->tiles_damaged},
-                                                     {"tiles_left_out", &o->tiles_left_out}};
-    memcpy(counts, list, sizeof list);
-}
-
 /* --- writing --- */
-
-static int put_jpeg(hid_t o, const struct result_origin *from, struct err *e)
-{
-    return from->jpeg_quality > 0 &&
-           (h5_put_int(o, "jpeg_quality", from->jpeg_quality, e) ||
-            h5_put_text(o, "jpeg_subsampling", from->jpeg_subsampling, e));
-}
-
-int result_put_origin(hid_t o, const struct result_origin *from, struct err *e)
-{
-    struct result_origin copy = *from;
-    struct result_real reals[RESULT_REALS];
-    struct result_count counts[RESULT_COUNTS];
-    result_list_reals(&copy, reals);
-    result_list_counts(&copy, counts);
-    for (int k = 0; k < RESULT_REALS; k++)
-        if (!isnan(*reals[k].value) && h5_put_real(o, reals[k].name, *reals[k].value, e))
-            return -1;
-    for (int k = 0; k < RESULT_COUNTS; k++)
-        if (h5_put_int(o, counts[k].name, *counts[k].value, e))
-            return -1;
-    return h5_put_text(o, "vendor", copy.vendor, e) || put_jpeg(o, from, e) ? -1 : 0;
-}
 
 static int put_spectrum_numbers(hid_t o, const struct result_params *p,
                                 const struct result_slide *s, struct err *e)
@@ -151,21 +103,12 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
 
 /* --- reading --- */
 
-void result_no_features(struct result_slide *s)
+int result_check_touching(const struct result_counts *c, struct err *e)
 {
-    struct result_real reals[RESULT_REALS];
-    struct result_count counts[RESULT_COUNTS];
-    result_list_reals(&s->origin, reals);
-    result_list_counts(&s->origin, counts);
-    for (int k = 0; k < RESULT_REALS; k++)
-        *reals[k].value = NAN;
-    for (int k = 0; k < RESULT_COUNTS; k++)
-        *counts[k].value = -1;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        *spectrum_number_of(&s->of_spectra, k) = NAN;
-    for (int m = 0; m < RESULT_MAPS; m++)
-        for (int q = 0; q < FEATURES_QUANTILES; q++)
-            s->quantiles[m][q] = NAN;
+    for (int k = RESULT_MISSING; k < RESULT_SKIPPED; k++)
+        if (c->touching[k] > c->windows)
+            return err_set(e, "more of its windows touch tiles than count");
+    return 0;
 }
 
 int result_check_tiles(const struct result_slide *s, struct err *e)
@@ -175,45 +118,6 @@ int result_check_tiles(const struct result_slide *s, struct err *e)
                    o->tiles_missing + o->tiles_damaged + o->tiles_left_out <= o->tiles
                ? 0
                : err_set(e, "its counts of tiles are out of range");
-}
-
-/* How the slide's tiles were compressed, but for jpeg_twice. */
-static int get_jpeg(hid_t o, struct result_origin *to, struct err *e)
-{
-    const int has = h5_has(o, "jpeg_quality", e);
-    if (has <= 0)
-        return has;
-    return h5_get_int(o, "jpeg_quality", 1, 100, &to->jpeg_quality, e) ||
-                   h5_get_text(o, "jpeg_subsampling", to->jpeg_subsampling,
-                               sizeof to->jpeg_subsampling, e)
-               ? -1
-               : 0;
-}
-
-int result_get_origin(hid_t o, struct result_slide *s, struct err *e)
-{
-    struct result_origin *to = &s->origin;
-    struct result_real reals[RESULT_REALS];
-    struct result_count counts[RESULT_COUNTS];
-    result_list_reals(to, reals);
-    result_list_counts(to, counts);
-    for (int k = 0; k < RESULT_REALS; k++) {
-        const struct result_real *r = &reals[k];
-        const int has = h5_has(o, r->name, e);
-        if (has == 0)
-            continue;
-        if (has < 0 || h5_get_real(o, r->name, r->value, e))
-            return -1;
-        if (!(*r->value >= r->low && *r->value <= r->high))
-            return err_set(e, "its %s is out of range", r->name);
-    }
-    for (int k = 0; k < RESULT_COUNTS; k++)
-        if (h5_get_int(o, counts[k].name, 0, RESULT_MOST_TILES, counts[k].value, e))
-            return -1;
-    return result_check_tiles(s, e) || h5_get_text(o, "vendor", to->vendor, sizeof to->vendor, e) ||
-                   get_jpeg(o, to, e)
-               ? -1
-               : 0;
 }
 
 /* Is there no number although windows count, because none of them is tissue? */

@@ -3,8 +3,10 @@
 
 #include "common/base/path.h"
 #include "common/codec/codec.h"
+#include "common/hdf5/h5_fields.h"
 #include "common/hdf5/h5_file.h"
 #include "common/result/result_features.h"
+#include "common/result/result_fields.h"
 #include "common/result/result_table.h"
 
 #include <errno.h>
@@ -14,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { MOST_TILES = INT32_MAX };
 
 bool result_is(const char *path)
 {
@@ -41,65 +41,17 @@ int result_check_target(const char *path, struct err *e)
                    path);
 }
 
-/* From 0 to `most`; *out keeps its value if there is none. */
-static int get_optional_int(hid_t o, const char *name, int64_t most, int64_t *out, struct err *e)
-{
-    const int has = h5_has(o, name, e);
-    return has > 0 ? h5_get_int(o, name, 0, most, out, e) : has;
-}
-
-/* Results of whole slides have none of these. */
-static int get_regions(hid_t file, struct result_params *p, struct err *e)
-{
-    int64_t roi = 0;
-    if (get_optional_int(file, "roi", 1, &roi, e))
-        return -1;
-    p->roi = roi;
-    p->min_roi = 0;
-    p->roi_class[0] = 0;
-    return roi && (h5_get_real(file, "min_roi", &p->min_roi, e) ||
-                   h5_get_text(file, "roi_class", p->roi_class, sizeof p->roi_class, e))
-               ? -1
-               : 0;
-}
-
 static int get_params(hid_t file, struct result_params *p, struct err *e)
 {
-    int64_t tissue_only, skip_damaged;
-    hid_t ds = -1;
-    if (h5_get_int(file, "window", 0, INT32_MAX, &p->window, e) ||
-        h5_get_int(file, "stride", 0, INT32_MAX, &p->stride, e) ||
-        h5_get_real(file, "sigma", &p->sigma, e) ||
-        h5_get_int(file, "radius", 0, INT32_MAX, &p->radius, e) ||
-        h5_get_text(file, "taper", p->taper, sizeof p->taper, e) ||
-        h5_get_real(file, "offset", &p->offset, e) ||
-        h5_get_int(file, "tissue_only", 0, 1, &tissue_only, e) ||
-        h5_get_real(file, "min_tissue", &p->min_tissue, e) ||
-        h5_get_int(file, "skip_damaged", 0, 1, &skip_damaged, e) ||
-        h5_get_int(file, "bins", 0, INT32_MAX, &p->bins, e) || get_regions(file, p, e))
+    if (h5_get_fields(file, result_params_fields, RESULT_HERE, p, e) ||
+        (p->roi && h5_get_fields(file, result_params_fields, RESULT_REGIONS, p, e)))
         return -1;
-    p->tissue_only = tissue_only;
-    p->skip_damaged = skip_damaged;
     hsize_t dims[1] = {(hsize_t)p->bins};
-    ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
-    int r = ds < 0 || h5_get_real(ds, "low_db", &p->low_db, e) ||
-                    h5_get_real(ds, "high_db", &p->high_db, e)
-                ? -1
-                : 0;
+    hid_t ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
+    int r = ds < 0 ? -1 : h5_get_fields(ds, result_params_fields, RESULT_OF_HISTOGRAM, p, e);
     if (ds >= 0)
         H5Dclose(ds);
     return r ? r : result_check_params(p, e);
-}
-
-static int get_touching(hid_t o, struct result_counts *c, struct err *e)
-{
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++) {
-        const char *name = result_touching_name(k);
-        const int64_t most = k == RESULT_SKIPPED ? INT64_MAX >> 20 : c->windows;
-        if (h5_get_int(o, name, 0, most, &c->touching[k], e))
-            return -1;
-    }
-    return 0;
 }
 
 static int check_moments(hid_t o, const struct result_params *p, const struct result_counts *c,
@@ -117,15 +69,10 @@ static int get_counts(hid_t o, const struct result_params *p, struct result_coun
                       struct err *e)
 {
     const hsize_t dims[1] = {(hsize_t)p->bins};
-    int64_t under, over;
-    if (h5_get_int(o, "windows", 0, INT64_MAX >> 20, &c->windows, e) ||
-        h5_get_int(o, "underflow", 0, INT64_MAX, &under, e) ||
-        h5_get_int(o, "overflow", 0, INT64_MAX, &over, e) || get_touching(o, c, e) ||
-        (p->roi && h5_get_int(o, "windows_outside", 0, INT64_MAX >> 20, &c->outside, e)) ||
+    if (h5_get_fields(o, result_counts_fields, RESULT_SETS(p), c, e) ||
+        result_check_touching(c, e) ||
         h5_read_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, c->histogram, e))
         return -1;
-    c->underflow = (uint64_t)under;
-    c->overflow = (uint64_t)over;
     return result_check_sum(p, c, e) || check_moments(o, p, c, e) ? -1 : 0;
 }
 
@@ -292,46 +239,6 @@ static hid_t open_slide(const struct result *r, int64_t k, struct err *e)
     return h5_open_group(r->slides, r->names[k], e);
 }
 
-static int get_seconds(hid_t o, const char *name, double *seconds, struct err *e)
-{
-    if (h5_get_real(o, name, seconds, e))
-        return -1;
-    return *seconds >= 0 && *seconds <= RESULT_MOST_SECONDS
-               ? 0
-               : err_set(e, "its %s are out of range", name);
-}
-
-static int get_stages(hid_t o, struct result_slide *s, struct err *e)
-{
-    char name[32];
-    for (int k = 0; k < RESULT_STAGES; k++)
-        if (get_seconds(o, result_stage_attribute(name, sizeof name, k), &s->stages[k], e))
-            return -1;
-    return 0;
-}
-
-static int get_slide_head(hid_t o, struct result_slide *s, struct err *e)
-{
-    int64_t gray;
-    if (h5_get_text(o, "source_name", s->source_name, sizeof s->source_name, e) ||
-        h5_get_text(o, "quickhash", s->quickhash, sizeof s->quickhash, e) ||
-        h5_get_int(o, "source_bytes", 0, INT64_MAX, &s->source_bytes, e) ||
-        h5_get_int(o, "level", 0, INT32_MAX, &s->level, e) ||
-        h5_get_int(o, "width", 1, INT32_MAX, &s->width, e) ||
-        h5_get_int(o, "height", 1, INT32_MAX, &s->height, e) ||
-        h5_get_int(o, "group_rows", 1, INT64_MAX, &s->group_rows, e) ||
-        h5_get_int(o, "group_count", 1, RESULT_MOST_GROUPS, &s->group_count, e) ||
-        h5_get_int(o, "source_gray", 0, 1, &gray, e) ||
-        h5_get_text(o, "backend", s->backend, sizeof s->backend, e) ||
-        h5_get_text(o, "device", s->device, sizeof s->device, e) ||
-        h5_get_text(o, "kernel", s->kernel, sizeof s->kernel, e) ||
-        h5_get_text(o, "io", s->io, sizeof s->io, e) || get_seconds(o, "seconds", &s->seconds, e) ||
-        get_stages(o, s, e))
-        return -1;
-    s->source_gray = gray;
-    return h5_get_int(o, "tiles_on_host", 0, MOST_TILES, &s->tiles_on_host, e);
-}
-
 static hid_t native_type(enum result_type type)
 {
     return type == RESULT_FLOAT32 ? H5T_NATIVE_FLOAT
@@ -358,9 +265,8 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
                      struct err *e)
 {
     const struct result_params *p = &r->params;
-    if (h5_check_seal(o, e) || get_slide_head(o, s, e) ||
-        h5_get_int(o, "data_crc32", 0, UINT32_MAX, &s->data_crc32, e) ||
-        (p->roi && h5_get_int(o, "roi_crc32", 0, UINT32_MAX, &s->roi_crc32, e)))
+    if (h5_check_seal(o, e) || h5_get_fields(o, result_slide_fields, RESULT_SETS(p), s, e) ||
+        result_check_tiles(s, e))
         return -1;
     s->nx = result_windows_along(s->width, p);
     s->ny = result_windows_along(s->height, p);
@@ -369,8 +275,7 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
         h5_read_array(o, "groups_done", H5T_NATIVE_UINT8, 1, groups, s->groups, e) ||
         get_maps(o, r, s, e))
         return -1;
-    result_no_features(s);
-    return result_get_origin(o, s, e) || result_get_features(o, p, parts, s, e) ? -1 : 0;
+    return result_get_features(o, p, parts, s, e);
 }
 
 /* For a slide with all its parts. */

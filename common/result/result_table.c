@@ -3,6 +3,7 @@
 
 #include "common/codec/codec.h"
 #include "common/result/result_features.h"
+#include "common/result/result_fields.h"
 #include "common/result/table_rows.h"
 
 #include <assert.h>
@@ -55,81 +56,37 @@ static void add(struct result_table *t, const char *name, enum kind kind, void *
         c->bytes = WIDEN;
 }
 
-static void list_texts(struct result_table *t)
+/* A column for each attribute of a struct in the table's row. */
+static void add_fields(struct result_table *t, const struct field *f, void *of)
+{
+    static const enum kind kinds[] = {
+        [FIELD_INT] = INTS, [FIELD_FLAG] = FLAG, [FIELD_BYTE] = FLAG, [FIELD_TEXT] = TEXT};
+    for (; f->name; f++) {
+        if (!(f->set & RESULT_SETS(&t->params)))
+            continue;
+        const bool known = f->unknown == FIELD_REQUIRED;
+        const enum kind kind = f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS : kinds[f->kind];
+        add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
+            f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);
+    }
+}
+
+static void list_names(struct result_table *t)
 {
     struct result_row *r = &t->row;
-    struct result_slide *s = &r->slide;
-    const struct {
-        const char *name;
-        char *field;
-        size_t size;
-    } texts[] = {
-        {"name", s->name, sizeof s->name},
-        {"result", r->result, sizeof r->result},
-        {"source_name", s->source_name, sizeof s->source_name},
-        {"quickhash", s->quickhash, sizeof s->quickhash},
-        {"vendor", s->origin.vendor, sizeof s->origin.vendor},
-        {"backend", s->backend, sizeof s->backend},
-        {"device", s->device, sizeof s->device},
-        {"kernel", s->kernel, sizeof s->kernel},
-        {"io", s->io, sizeof s->io},
-        {"jpeg_subsampling", s->origin.jpeg_subsampling, sizeof s->origin.jpeg_subsampling},
-    };
-    t->path_column = t->n_columns + 1;
-    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-        add(t, texts[k].name, TEXT, texts[k].field, texts[k].size, 0, 0);
+    add(t, "name", TEXT, r->slide.name, sizeof r->slide.name, 0, 0);
+    t->path_column = t->n_columns;
+    add(t, "result", TEXT, r->result, sizeof r->result, 0, 0);
 }
 
 static const double most_int = (double)INT64_MAX, most_windows = (double)(INT64_MAX >> 20);
 
-static void list_source(struct result_table *t)
-{
-    struct result_slide *s = &t->row.slide;
-    struct result_real reals[RESULT_REALS];
-    struct result_count counts[RESULT_COUNTS];
-    result_list_reals(&s->origin, reals);
-    result_list_counts(&s->origin, counts);
-    add(t, "source_bytes", INTS, &s->source_bytes, 1, 0, most_int);
-    add(t, "source_gray", FLAG, &s->source_gray, 1, 0, 1);
-    add(t, "level", INTS, &s->level, 1, 0, INT32_MAX);
-    add(t, "width", INTS, &s->width, 1, 1, INT32_MAX);
-    add(t, "height", INTS, &s->height, 1, 1, INT32_MAX);
-    add(t, "group_rows", INTS, &s->group_rows, 1, 1, most_int);
-    add(t, "group_count", INTS, &s->group_count, 1, 1, RESULT_MOST_GROUPS);
-    add(t, "jpeg_quality", INTS, &s->origin.jpeg_quality, 1, 0, 100);
-    for (int k = 0; k < RESULT_REALS; k++)
-        add(t, reals[k].name, REALS, reals[k].value, 1, reals[k].low, reals[k].high);
-    for (int k = 0; k < RESULT_COUNTS; k++)
-        add(t, counts[k].name, INTS, counts[k].value, 1, 0, (double)RESULT_MOST_TILES);
-    if (t->params.roi)
-        add(t, "roi_crc32", INTS, &s->roi_crc32, 1, 0, UINT32_MAX);
-}
-
 static void list_counts(struct result_table *t)
 {
-    struct result_counts *c = &t->row.slide.counts;
-    add(t, "windows", INTS, &c->windows, 1, 0, most_windows);
-    add(t, "underflow", INTS, &c->underflow, 1, 0, most_int);
-    add(t, "overflow", INTS, &c->overflow, 1, 0, most_int);
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        add(t, result_touching_name(k), INTS, &c->touching[k], 1, 0, most_windows);
-    if (t->params.roi)
-        add(t, "windows_outside", INTS, &c->outside, 1, 0, most_windows);
+    add_fields(t, result_counts_fields, &t->row.slide.counts);
     add(t, "mean_db", REALS, &t->row.mean, 1, -INFINITY, INFINITY);
     add(t, "std_db", REALS, &t->row.std, 1, -INFINITY, INFINITY);
     add(t, "histogram_crc32", INTS, &t->row.histogram_crc32, 1, 0, UINT32_MAX);
-    add(t, "data_crc32", INTS, &t->row.slide.data_crc32, 1, 0, UINT32_MAX);
-}
-
-static void list_machine(struct result_table *t)
-{
-    struct result_slide *s = &t->row.slide;
-    char name[32];
-    add(t, "tiles_on_host", INTS, &s->tiles_on_host, 1, 0, INT32_MAX);
-    add(t, "seconds", KNOWN_REALS, &s->seconds, 1, 0, RESULT_MOST_SECONDS);
-    for (int k = 0; k < RESULT_STAGES; k++)
-        add(t, result_stage_attribute(name, sizeof name, k), KNOWN_REALS, &s->stages[k], 1, 0,
-            RESULT_MOST_SECONDS);
 }
 
 static void list_features(struct result_table *t)
@@ -176,10 +133,9 @@ static struct result_table *new_table(const struct result_params *p, struct err 
     }
     t->params = *p;
     t->group = -1;
-    list_texts(t);
-    list_source(t);
+    list_names(t);
+    add_fields(t, result_slide_fields, &t->row.slide);
     list_counts(t);
-    list_machine(t);
     list_features(t);
     list_numbers(t);
     return t;
@@ -450,9 +406,8 @@ static int check_row(const struct result_table *t, struct err *e)
     const struct result_row *r = &t->row;
     const struct result_slide *s = &r->slide;
     const struct result_counts *c = &s->counts;
-    for (int k = RESULT_MISSING; k < RESULT_SKIPPED; k++)
-        if (c->touching[k] > c->windows)
-            return err_set(e, "its %s is out of range", result_touching_name(k));
+    if (result_check_touching(c, e))
+        return -1;
     if (s->nx * s->ny < c->windows)
         return err_set(e, "its windows is out of range");
     for (int k = 0; k < FEATURES_SAMPLES; k++)
@@ -467,7 +422,6 @@ int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
                       struct result_row *row, struct err *e)
 {
     struct result_slide *s = &t->row.slide;
-    result_no_features(s);
     for (int i = 0; i < t->n_columns; i++) {
         const struct column *c = &t->columns[i];
         if (c->kind == TEXT ? get_text(c, k, c->field, e) : get_numbers(c, k, e))

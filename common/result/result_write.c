@@ -2,9 +2,11 @@
 #include "common/result/result_write.h"
 
 #include "common/base/cli.h"
+#include "common/hdf5/h5_fields.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/result/result_features.h"
+#include "common/result/result_fields.h"
 #include "common/result/result_table.h"
 #include "common/result/table_paths.h"
 
@@ -89,34 +91,10 @@ struct result_writer *result_create_table(const char *path, const struct result_
     return failed(w);
 }
 
-/* Which regions count. */
-static int put_regions(hid_t o, const struct result_params *p, struct err *e)
-{
-    return h5_put_u8(o, "roi", 1, e) || h5_put_real(o, "min_roi", p->min_roi, e) ||
-                   h5_put_text(o, "roi_class", p->roi_class, e)
-               ? -1
-               : 0;
-}
-
 static int put_params(hid_t o, const struct result_params *p, struct err *e)
 {
-    return h5_put_int(o, "window", p->window, e) || h5_put_int(o, "stride", p->stride, e) ||
-                   h5_put_real(o, "sigma", p->sigma, e) || h5_put_int(o, "radius", p->radius, e) ||
-                   h5_put_text(o, "taper", p->taper, e) || h5_put_real(o, "offset", p->offset, e) ||
-                   h5_put_u8(o, "tissue_only", p->tissue_only, e) ||
-                   h5_put_real(o, "min_tissue", p->min_tissue, e) ||
-                   h5_put_u8(o, "skip_damaged", p->skip_damaged, e) ||
-                   (p->roi && put_regions(o, p, e))
-               ? -1
-               : 0;
-}
-
-static int put_touching(hid_t o, const struct result_counts *c, struct err *e)
-{
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        if (h5_put_int(o, result_touching_name(k), c->touching[k], e))
-            return -1;
-    return 0;
+    const unsigned here = RESULT_HERE | RESULT_REGIONS;
+    return h5_put_fields(o, result_params_fields, here & RESULT_SETS(p), p, e);
 }
 
 static int put_counts(hid_t o, const struct result_params *p, const struct result_counts *c,
@@ -125,33 +103,16 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
     const hsize_t dims[1] = {(hsize_t)p->bins};
     double mean, std;
     result_moments(p, c->histogram, &mean, &std);
-    if (h5_put_int(o, "windows", c->windows, e) ||
+    if (h5_put_fields(o, result_counts_fields, RESULT_SETS(p), c, e) ||
         h5_put_int(o, "samples", (int64_t)result_samples(p, c), e) ||
-        h5_put_int(o, "underflow", (int64_t)c->underflow, e) ||
-        h5_put_int(o, "overflow", (int64_t)c->overflow, e) || put_touching(o, c, e) ||
-        (p->roi && h5_put_int(o, "windows_outside", c->outside, e)) ||
-        h5_put_int(o, "bins", p->bins, e) || h5_put_real(o, "mean_db", mean, e) ||
-        h5_put_real(o, "std_db", std, e) ||
+        h5_put_real(o, "mean_db", mean, e) || h5_put_real(o, "std_db", std, e) ||
         h5_write_array(o, "histogram", H5T_STD_U64LE, 1, dims, true, c->histogram, e))
         return -1;
     hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
-    int r = ds < 0 || h5_put_real(ds, "low_db", p->low_db, e) ||
-                    h5_put_real(ds, "high_db", p->high_db, e)
-                ? -1
-                : 0;
+    int r = ds < 0 ? -1 : h5_put_fields(ds, result_params_fields, RESULT_OF_HISTOGRAM, p, e);
     if (ds >= 0)
         H5Dclose(ds);
     return r;
-}
-
-static int put_stages(hid_t o, const struct result_slide *s, struct err *e)
-{
-    char name[32];
-    for (int k = 0; k < RESULT_STAGES; k++)
-        if (h5_put_real(o, result_stage_attribute(name, sizeof name, k),
-                        result_seconds(s->stages[k], 0), e))
-            return -1;
-    return 0;
 }
 
 static hid_t stored_type(enum result_type type)
@@ -188,16 +149,6 @@ static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
     return 0;
 }
 
-/* Which slide it is. */
-static int put_source(hid_t o, const struct result_slide *s, struct err *e)
-{
-    return h5_put_text(o, "source_name", s->source_name, e) ||
-           h5_put_text(o, "quickhash", s->quickhash, e) ||
-           h5_put_int(o, "source_bytes", s->source_bytes, e) ||
-           h5_put_int(o, "level", s->level, e) || h5_put_int(o, "width", s->width, e) ||
-           h5_put_int(o, "height", s->height, e) || h5_put_u8(o, "source_gray", s->source_gray, e);
-}
-
 /* Which groups of the store are in the result. */
 static int put_groups(hid_t o, const struct result_slide *s, struct err *e)
 {
@@ -209,31 +160,30 @@ static int put_groups(hid_t o, const struct result_slide *s, struct err *e)
     while (last > first + 1 && !s->groups[last - 1])
         last--;
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
-    return h5_put_int(o, "group_rows", s->group_rows, e) ||
-           h5_put_int(o, "group_count", s->group_count, e) ||
-           h5_put_int(o, "group_first", first + 1, e) || h5_put_int(o, "group_last", last, e) ||
+    return h5_put_int(o, "group_first", first + 1, e) || h5_put_int(o, "group_last", last, e) ||
            h5_put_text(o, "groups_missing", missing, e) ||
            h5_write_array(o, "groups_done", H5T_STD_U8LE, 1, n, true, s->groups, e);
 }
 
-/* What computed it, and for how long. */
-static int put_machine(hid_t o, const struct result_slide *s, struct err *e)
+/* The attributes, with times in whole microseconds. */
+static int put_fields(hid_t o, const struct result_params *p, const struct result_slide *s,
+                      struct err *e)
 {
-    return h5_put_text(o, "backend", s->backend, e) || h5_put_text(o, "device", s->device, e) ||
-           h5_put_text(o, "kernel", s->kernel, e) || h5_put_text(o, "io", s->io, e) ||
-           h5_put_int(o, "tiles_on_host", s->tiles_on_host, e) ||
-           h5_put_real(o, "seconds", result_seconds(s->seconds, 0), e) || put_stages(o, s, e);
+    struct result_slide rounded = *s;
+    rounded.seconds = result_seconds(s->seconds, 0);
+    for (int k = 0; k < RESULT_STAGES; k++)
+        rounded.stages[k] = result_seconds(s->stages[k], 0);
+    rounded.data_crc32 = result_data_crc(p, s);
+    return h5_put_fields(o, result_slide_fields, RESULT_SETS(p), &rounded, e);
 }
 
 static int put_slide(struct result_writer *w, hid_t o, const struct result_slide *s, struct err *e)
 {
     const struct result_params *p = &w->params;
-    const int bad = put_params(o, p, e) || put_counts(o, p, &s->counts, e) || put_source(o, s, e) ||
-                    put_groups(o, s, e) || put_machine(o, s, e) ||
-                    (p->roi && h5_put_int(o, "roi_crc32", s->roi_crc32, e)) ||
-                    h5_put_int(o, "data_crc32", result_data_crc(p, s), e) || put_maps(o, s, e) ||
-                    result_put_origin(o, &s->origin, e) || result_put_features(o, p, s, e);
-    return bad ? -1 : 0;
+    return put_params(o, p, e) || put_counts(o, p, &s->counts, e) || put_fields(o, p, s, e) ||
+                   put_groups(o, s, e) || put_maps(o, s, e) || result_put_features(o, p, s, e)
+               ? -1
+               : 0;
 }
 
 /* What the file has of all slides; `bins` of the histogram are added. Rows have all groups. */

@@ -1,8 +1,57 @@
-/* store.c - the geometry of a store and the checks of its numbers; see store.h. */
+/* store.c - the attributes of a store, its geometry and the checks of its numbers; see store.h. */
 #include "common/store/store.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#define MOST ((double)(INT64_C(1) << 40))
+#define COUNT .low = 0, .high = MOST
+#define ANY .low = -INFINITY, .high = INFINITY
+#define OPTIONAL .unknown = FIELD_OPTIONAL
+
+/* clang-format off */
+#define ROW(kind, member, set, ...) FIELD_ROW(kind, struct store_info, member, set, __VA_ARGS__)
+#define GLASS(which, name, high_)                                                                  \
+    FIELD_NAMED(FIELD_REAL, name, struct store_info, glass[which], STORE_GLASS, OPTIONAL,          \
+                .low = 0, .high = high_),
+const struct field store_fields[] = { /* in the order of the file */
+    ROW(FIELD_TEXT, source_name, STORE_HEAD),
+    ROW(FIELD_TEXT, quickhash, STORE_HEAD),
+    ROW(FIELD_TEXT, vendor, STORE_HEAD),
+    ROW(FIELD_TEXT, reader, STORE_HEAD),
+    ROW(FIELD_TEXT, source_problem, STORE_HEAD),
+    ROW(FIELD_TEXT, codec_reason, STORE_REST, OPTIONAL),
+    ROW(FIELD_TEXT, library, STORE_REST, OPTIONAL),
+    ROW(FIELD_TEXT, tissue_rule, STORE_REST, OPTIONAL),
+    ROW(FIELD_INT, source_bytes, STORE_REST, COUNT),
+    ROW(FIELD_REAL, downsample, STORE_REST, ANY),
+    ROW(FIELD_REAL, mpp_x, STORE_REST, OPTIONAL, ANY),
+    ROW(FIELD_REAL, mpp_y, STORE_REST, OPTIONAL, ANY),
+    ROW(FIELD_REAL, objective_power, STORE_REST, OPTIONAL, ANY),
+    ROW(FIELD_INT, level, STORE_REST, COUNT),
+    ROW(FIELD_INT, width, STORE_REST, COUNT),
+    ROW(FIELD_INT, height, STORE_REST, COUNT),
+    ROW(FIELD_INT, channels, STORE_REST, COUNT),
+    ROW(FIELD_INT, chunk_rows, STORE_REST, COUNT),
+    ROW(FIELD_INT, chunk_cols, STORE_REST, COUNT),
+    ROW(FIELD_INT, stripe_rows, STORE_REST, COUNT),
+    ROW(FIELD_INT, group_rows, STORE_REST, COUNT),
+    ROW(FIELD_INT, group_count, STORE_REST, COUNT),
+    ROW(FIELD_INT, source_tag, STORE_REST, COUNT),
+    ROW(FIELD_FLAG, identifiers, STORE_REST),
+    ROW(FIELD_FLAG, tissue_only, STORE_REST),
+    ROW(FIELD_TEXT, colour_conflict, STORE_COLOURS, OPTIONAL),
+    ROW(FIELD_INT, jpeg_quality, STORE_JPEG, OPTIONAL, .low = 1, .high = 100),
+    ROW(FIELD_TEXT, jpeg_subsampling, STORE_JPEG, OPTIONAL),
+    ROW(FIELD_REAL, jpeg_twice, STORE_JPEG, OPTIONAL, .low = 0, .high = 1),
+    GLASS_NUMBER_ROWS(GLASS)
+    ROW(FIELD_TEXT, tissue_missing, STORE_NO_TISSUE, OPTIONAL),
+    ROW(FIELD_TEXT, tissue_doubt, STORE_DOUBT, OPTIONAL),
+    ROW(FIELD_INT, tiles_missing, STORE_TILES, COUNT),
+    ROW(FIELD_INT, tiles_damaged, STORE_TILES, COUNT),
+    ROW(FIELD_INT, tiles_left_out, STORE_TILES, COUNT),
+    {0}};
+/* clang-format on */
 
 int64_t store_group_height(const struct store_info *i, int64_t group)
 {

@@ -24,6 +24,7 @@
 #define WSI_STORE_H
 
 #include "common/base/err.h"
+#include "common/base/field.h"
 #include "common/base/glass.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_stream.h"
@@ -79,6 +80,20 @@ struct store_info {
     double glass[GLASS_NUMBERS]; /* base/glass.h; NaN: unknown (attribute absent) */
     char codec_reason[160];      /* why not the codec that the user chose; "": it is that one */
 };
+
+/* The attributes of the root: one row each, from which writing, reading and JSON follow. The codec
+ * has none, which lies between the first two sets. To add one, add a member and a row. */
+enum {
+    STORE_HEAD = 1,  /* known before the codec */
+    STORE_REST = 2,  /* known when the store is begun */
+    STORE_TILES = 4, /* known at its end; the others, when the slide has been looked at */
+    STORE_JPEG = 8,
+    STORE_COLOURS = 16,
+    STORE_NO_TISSUE = 32,
+    STORE_DOUBT = 64,
+    STORE_GLASS = 128
+};
+extern const struct field store_fields[];
 
 /* A file that the store was made from. Any difference makes the store out of date. */
 struct store_source {

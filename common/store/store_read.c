@@ -8,6 +8,7 @@
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
+#include "common/hdf5/h5_fields.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/store/store.h"
@@ -32,101 +33,14 @@ struct store {
     hid_t file, groups;
 };
 
-static int get_optional_real(hid_t o, const char *name, double *out, struct err *e)
-{
-    *out = NAN;
-    const int has = h5_has(o, name, e);
-    return has > 0 ? h5_get_real(o, name, out, e) : has;
-}
-
-static int get_optional_text(hid_t o, const char *name, char *out, size_t size, struct err *e)
-{
-    out[0] = 0;
-    const int has = h5_has(o, name, e);
-    return has > 0 ? h5_get_text(o, name, out, size, e) : has;
-}
-
-/* How the slide's tiles were compressed. */
-static int get_jpeg(hid_t f, struct store_info *i, struct err *e)
-{
-    i->jpeg_quality = 0;
-    const int has = h5_has(f, "jpeg_quality", e);
-    if (has < 0 || (has > 0 && h5_get_int(f, "jpeg_quality", 1, 100, &i->jpeg_quality, e)))
-        return -1;
-    if (get_optional_text(f, "jpeg_subsampling", i->jpeg_subsampling, sizeof i->jpeg_subsampling,
-                          e) ||
-        get_optional_real(f, "jpeg_twice", &i->jpeg_twice, e))
-        return -1;
-    return i->jpeg_twice < 0 || i->jpeg_twice > 1
-               ? err_set(e, "attribute jpeg_twice is %g", i->jpeg_twice)
-               : 0;
-}
-
-static int get_glass(hid_t f, struct store_info *i, struct err *e)
-{
-    for (int k = 0; k < GLASS_NUMBERS; k++) {
-        const struct glass_number *x = &glass_list[k];
-        if (get_optional_real(f, x->name, &i->glass[k], e))
-            return -1;
-        if (i->glass[k] < 0 || i->glass[k] > x->high)
-            return err_set(e, "attribute %s is %g", x->name, i->glass[k]);
-    }
-    return 0;
-}
-
 static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
-    const int64_t most = INT64_C(1) << 40;
-    int64_t identifiers, tissue_only;
-    if (h5_get_text(f, "source_name", i->source_name, sizeof i->source_name, e) ||
-        h5_get_text(f, "quickhash", i->quickhash, sizeof i->quickhash, e) ||
-        h5_get_text(f, "vendor", i->vendor, sizeof i->vendor, e) ||
-        h5_get_text(f, "reader", i->reader, sizeof i->reader, e) ||
-        h5_get_text(f, "source_problem", i->source_problem, sizeof i->source_problem, e) ||
-        h5_get_text(f, "codec", codec, sizeof codec, e))
-        return -1;
-    if (get_optional_text(f, "codec_reason", i->codec_reason, sizeof i->codec_reason, e) ||
-        get_optional_text(f, "colour_conflict", i->colour_conflict, sizeof i->colour_conflict, e) ||
-        get_optional_text(f, "library", i->library, sizeof i->library, e) ||
-        get_optional_text(f, "tissue_rule", i->tissue_rule, sizeof i->tissue_rule, e) ||
-        get_optional_text(f, "tissue_missing", i->tissue_missing, sizeof i->tissue_missing, e) ||
-        get_optional_text(f, "tissue_doubt", i->tissue_doubt, sizeof i->tissue_doubt, e))
+    if (h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
     if (!(i->codec = codec_find(codec)))
         return err_set(e, "this version does not know the codec %s", codec);
-    if (h5_get_real(f, "downsample", &i->downsample, e) ||
-        get_optional_real(f, "mpp_x", &i->mpp_x, e) ||
-        get_optional_real(f, "mpp_y", &i->mpp_y, e) ||
-        get_optional_real(f, "objective_power", &i->objective_power, e))
-        return -1;
-    const struct {
-        const char *name;
-        int64_t *value;
-    } numbers[] = {
-        {"source_bytes", &i->source_bytes},
-        {"level", &i->level},
-        {"width", &i->width},
-        {"height", &i->height},
-        {"channels", &i->channels},
-        {"chunk_rows", &i->chunk_rows},
-        {"chunk_cols", &i->chunk_cols},
-        {"stripe_rows", &i->stripe_rows},
-        {"group_rows", &i->group_rows},
-        {"group_count", &i->group_count},
-        {"tiles_missing", &i->tiles_missing},
-        {"tiles_damaged", &i->tiles_damaged},
-        {"tiles_left_out", &i->tiles_left_out},
-        {"source_tag", &i->source_tag},
-        {"identifiers", &identifiers},
-        {"tissue_only", &tissue_only},
-    };
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        if (h5_get_int(f, numbers[k].name, 0, most, numbers[k].value, e))
-            return -1;
-    i->identifiers = identifiers;
-    i->tissue_only = tissue_only;
-    return get_jpeg(f, i, e) || get_glass(f, i, e) || store_check_info(i, e) ? -1 : 0;
+    return h5_get_fields(f, store_fields, FIELD_ALL, i, e) || store_check_info(i, e) ? -1 : 0;
 }
 
 static const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "", 0};

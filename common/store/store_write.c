@@ -7,6 +7,7 @@
  */
 #include "common/base/cli.h"
 #include "common/base/memory.h"
+#include "common/hdf5/h5_fields.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/hdf5/h5_strips.h"
@@ -42,59 +43,10 @@ void store_init(void)
 
 /* --- the head --- */
 
-static int put_optional_real(hid_t o, const char *name, double value, struct err *e)
+/* Writes those attributes that are known now. */
+static int put(struct store_writer *w, unsigned sets, struct err *e)
 {
-    return isnan(value) ? 0 : h5_put_real(o, name, value, e);
-}
-
-static int put_head(hid_t f, const struct store_info *i, struct err *e)
-{
-    const struct {
-        const char *name, *value;
-    } texts[] = {
-        {"source_name", i->source_name},
-        {"quickhash", i->quickhash},
-        {"vendor", i->vendor},
-        {"reader", i->reader},
-        {"source_problem", i->source_problem},
-        {"codec", i->codec->name},
-    };
-    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-        if (h5_put_text(f, texts[k].name, texts[k].value, e))
-            return -1;
-    if (i->codec_reason[0] && h5_put_text(f, "codec_reason", i->codec_reason, e))
-        return -1;
-    if (i->library[0] && h5_put_text(f, "library", i->library, e))
-        return -1;
-    if (i->tissue_rule[0] && h5_put_text(f, "tissue_rule", i->tissue_rule, e))
-        return -1;
-    if (h5_put_int(f, "source_bytes", i->source_bytes, e))
-        return -1;
-    if (h5_put_real(f, "downsample", i->downsample, e) ||
-        put_optional_real(f, "mpp_x", i->mpp_x, e) || put_optional_real(f, "mpp_y", i->mpp_y, e) ||
-        put_optional_real(f, "objective_power", i->objective_power, e))
-        return -1;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
-        {"level", i->level},
-        {"width", i->width},
-        {"height", i->height},
-        {"channels", i->channels},
-        {"chunk_rows", i->chunk_rows},
-        {"chunk_cols", i->chunk_cols},
-        {"stripe_rows", i->stripe_rows},
-        {"group_rows", i->group_rows},
-        {"group_count", i->group_count},
-        {"source_tag", i->source_tag},
-        {"identifiers", i->identifiers},
-        {"tissue_only", i->tissue_only},
-    };
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        if (h5_put_int(f, numbers[k].name, numbers[k].value, e))
-            return -1;
-    return 0;
+    return h5_put_fields(w->file.id, store_fields, sets, &w->info, e);
 }
 
 struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e)
@@ -115,8 +67,8 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
         goto fail;
     w->file.seals_numbers = true;
     w->file.failed = true; /* until the head is in */
-    if (put_head(w->file.id, &w->info, e) ||
-        (w->groups = h5_create_group(w->file.id, "groups", 0, e)) < 0 ||
+    if (put(w, STORE_HEAD, e) || h5_put_text(w->file.id, "codec", info->codec->name, e) ||
+        put(w, STORE_REST, e) || (w->groups = h5_create_group(w->file.id, "groups", 0, e)) < 0 ||
         (w->properties = h5_create_group(w->file.id, "properties", 0, e)) < 0)
         goto fail;
     w->file.failed = false;
@@ -220,7 +172,7 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
 int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e)
 {
     snprintf(w->info.colour_conflict, sizeof w->info.colour_conflict, "%s", what);
-    return checked(w, h5_put_text(w->file.id, "colour_conflict", w->info.colour_conflict, e));
+    return checked(w, put(w, STORE_COLOURS, e));
 }
 
 int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,
@@ -230,32 +182,25 @@ int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampl
     i->jpeg_quality = quality;
     i->jpeg_twice = twice;
     snprintf(i->jpeg_subsampling, sizeof i->jpeg_subsampling, "%s", subsampling);
-    return checked(w, h5_put_int(w->file.id, "jpeg_quality", quality, e) ||
-                              h5_put_text(w->file.id, "jpeg_subsampling", i->jpeg_subsampling, e) ||
-                              put_optional_real(w->file.id, "jpeg_twice", twice, e)
-                          ? -1
-                          : 0);
+    return checked(w, put(w, STORE_JPEG, e));
 }
 
 int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], struct err *e)
 {
-    int bad = 0;
     memcpy(w->info.glass, glass, sizeof w->info.glass);
-    for (int k = 0; k < GLASS_NUMBERS && !bad; k++)
-        bad = put_optional_real(w->file.id, glass_list[k].name, glass[k], e);
-    return checked(w, bad);
+    return checked(w, put(w, STORE_GLASS, e));
 }
 
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);
-    return checked(w, h5_put_text(w->file.id, "tissue_missing", w->info.tissue_missing, e));
+    return checked(w, put(w, STORE_NO_TISSUE, e));
 }
 
 int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_doubt, sizeof w->info.tissue_doubt, "%s", why);
-    return checked(w, h5_put_text(w->file.id, "tissue_doubt", w->info.tissue_doubt, e));
+    return checked(w, put(w, STORE_DOUBT, e));
 }
 
 /* --- groups --- */
@@ -434,10 +379,7 @@ static int put_view(struct store_writer *w, struct err *e)
 
 static int finish_file(struct store_writer *w, struct err *e)
 {
-    if (put_view(w, e) || h5_seal_texts(w->properties, e) ||
-        h5_put_int(w->file.id, "tiles_missing", w->info.tiles_missing, e) ||
-        h5_put_int(w->file.id, "tiles_damaged", w->info.tiles_damaged, e) ||
-        h5_put_int(w->file.id, "tiles_left_out", w->info.tiles_left_out, e))
+    if (put_view(w, e) || h5_seal_texts(w->properties, e) || put(w, STORE_TILES, e))
         return -1;
     const bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;
     w->groups = w->properties = -1;

@@ -4,6 +4,7 @@
 #include "common/base/csv.h"
 #include "common/base/path.h"
 #include "common/base/text.h"
+#include "common/result/result_fields.h"
 #include "common/result/result_read.h"
 
 #include <inttypes.h>
@@ -26,15 +27,6 @@ static void next_int(int64_t value)
     printf(",%" PRId64, value);
 }
 
-/* Empty where there is none. */
-static void next_count(int64_t value)
-{
-    if (value >= 0)
-        next_int(value);
-    else
-        putchar(',');
-}
-
 /* Empty for NaN. */
 static void next_real(double value)
 {
@@ -42,59 +34,28 @@ static void next_real(double value)
     csv_number(stdout, value);
 }
 
+/* Those of regions are empty where there are none. */
+static void put_fields(const struct result_params *p, const struct field *f, unsigned sets,
+                       const void *from)
+{
+    fields_csv(f, sets, from);
+    fields_csv(f, RESULT_REGIONS, p->roi ? from : NULL);
+}
+
 static void put_counts(const struct result_params *p, const struct result_counts *c)
 {
     double mean, std;
     result_moments(p, c->histogram, &mean, &std);
-    next_int(c->windows);
+    fields_csv(result_counts_fields, RESULT_OF_WINDOWS, c);
     next_real(mean);
     next_real(std);
 }
 
-static void put_rest_of_counts(const struct result_params *p, const struct result_counts *c)
-{
-    printf(",%" PRIu64 ",%" PRIu64, c->underflow, c->overflow);
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        next_int(c->touching[k]);
-    next_count(p->roi ? c->outside : -1);
-}
-
-static void put_source(const struct result_slide *s)
+static void put_groups_missing(const struct result_slide *s)
 {
     char missing[256];
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
-    next_int(s->width);
-    next_int(s->height);
-    next_int(s->level);
     next_text(missing);
-    next_text(s->source_name);
-    next_real(s->seconds);
-    next_text(s->quickhash);
-    next_int(s->source_gray);
-    next_text(s->backend);
-    next_text(s->device);
-    next_text(s->kernel);
-    next_text(s->io);
-    next_int(s->tiles_on_host);
-}
-
-static void put_origin(const struct result_origin *o)
-{
-    next_real(o->mpp_x);
-    next_real(o->mpp_y);
-    next_real(o->downsample);
-    next_real(o->objective_power);
-    next_text(o->vendor);
-    next_real(o->tissue_fraction);
-    next_int(o->tiles);
-    next_int(o->tiles_missing);
-    next_int(o->tiles_damaged);
-    next_int(o->tiles_left_out);
-    next_count(o->jpeg_quality > 0 ? o->jpeg_quality : -1);
-    next_text(o->jpeg_subsampling);
-    next_real(o->jpeg_twice);
-    for (int k = 0; k < GLASS_NUMBERS; k++)
-        next_real(o->glass[k]);
 }
 
 /* The levels of the octaves from the coarsest to the finest: octave_7 is 1/128 <= f < 1/64. */
@@ -113,12 +74,11 @@ static void put_features(const struct result_params *p, const struct result_slid
         next_real(*spectrum_number_of(&n, k));
 }
 
-static const char origin_columns[] =
-    ",mpp_x,mpp_y,downsample,objective_power,vendor,tissue_fraction,tiles,tiles_missing,"
-    "tiles_damaged,tiles_left_out,jpeg_quality,jpeg_subsampling,jpeg_twice";
-static const char source_columns[] =
-    ",width,height,level,groups_missing,source_name,seconds,quickhash,source_gray,backend,device,"
-    "kernel,io,tiles_on_host";
+enum {
+    REST_OF_COUNTS = RESULT_OF_RANGE | RESULT_OF_TOUCHING,
+    REST_OF_SLIDE = RESULT_OF_SOURCE | RESULT_OF_GROUPS | RESULT_OF_MACHINE,
+    PARAMETERS = RESULT_HERE | RESULT_OF_HISTOGRAM
+};
 
 /* Those of put_features(). */
 static void put_feature_columns(void)
@@ -134,46 +94,23 @@ static void put_feature_columns(void)
         printf(",%s", spectrum_number_list[k].name);
 }
 
-static void put_parameters(const struct result *r)
+static void put_field_columns(const struct field *f, unsigned sets)
 {
-    const struct result_params *p = result_params(r);
-    next_int(p->window);
-    next_int(p->stride);
-    next_real(p->sigma);
-    next_int(p->radius);
-    next_text(p->taper);
-    next_real(p->offset);
-    next_int(p->bins);
-    next_real(p->low_db);
-    next_real(p->high_db);
-    next_int(p->tissue_only);
-    next_real(p->min_tissue);
-    next_int(p->skip_damaged);
-    next_int(p->roi);
-    next_real(p->roi ? p->min_roi : NAN);
-    next_text(p->roi_class);
-    next_text(result_creator(r));
-    putchar('\n');
+    fields_csv_head(f, sets);
+    fields_csv_head(f, RESULT_REGIONS);
 }
-
-static const char parameter_columns[] =
-    ",window,stride,sigma,radius,taper,offset,bins,low_db,high_db,tissue_only,min_tissue,"
-    "skip_damaged,roi,min_roi,roi_class,creator";
 
 /* What people use comes first: the slide, its numbers, its resolution. */
 static void put_result_columns(void)
 {
     fputs("slide,input,windows,mean_db,std_db", stdout);
     put_feature_columns();
-    fputs(origin_columns, stdout);
-    for (int k = 0; k < GLASS_NUMBERS; k++)
-        printf(",%s", glass_list[k].name);
-    fputs(",underflow,overflow", stdout);
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        printf(",%s", result_touching_name(k));
-    fputs(",windows_outside", stdout);
-    fputs(source_columns, stdout);
-    puts(parameter_columns);
+    fields_csv_head(result_slide_fields, RESULT_OF_ORIGIN);
+    put_field_columns(result_counts_fields, REST_OF_COUNTS);
+    put_field_columns(result_slide_fields, REST_OF_SLIDE);
+    fputs(",groups_missing", stdout);
+    put_field_columns(result_params_fields, PARAMETERS);
+    puts(",creator");
 }
 
 int info_result_csv(const char *path, struct result *r, struct err *e)
@@ -187,10 +124,13 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
         next_text(path);
         put_counts(p, &s.counts);
         put_features(p, &s);
-        put_origin(&s.origin);
-        put_rest_of_counts(p, &s.counts);
-        put_source(&s);
-        put_parameters(r);
+        fields_csv(result_slide_fields, RESULT_OF_ORIGIN, &s);
+        put_fields(p, result_counts_fields, REST_OF_COUNTS, &s.counts);
+        put_fields(p, result_slide_fields, REST_OF_SLIDE, &s);
+        put_groups_missing(&s);
+        put_fields(p, result_params_fields, PARAMETERS, p);
+        next_text(result_creator(r));
+        putchar('\n');
         result_slide_free(&s);
     }
     return 0;
@@ -198,26 +138,11 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
 
 /* --- stores --- */
 
-static void next_fact(const struct info_fact *x)
-{
-    switch (x->kind) {
-    case INFO_FACT_TEXT: next_text(x->text); break;
-    case INFO_FACT_REAL: next_real(x->real); break;
-    case INFO_FACT_INT:
-    case INFO_FACT_TRUTH: next_int(x->integer); break;
-    }
-}
-
 static void put_store_columns(void)
 {
-    static const struct codec no_codec = {.name = ""};
-    static const struct store_info none = {.codec = &no_codec};
-    struct info_fact facts[INFO_FACTS];
-    const int n = info_store_facts(&(struct info_store){.info = &none}, facts);
-    fputs("slide,input", stdout);
-    for (int k = 0; k < n; k++)
-        printf(",%s", facts[k].name);
-    puts(",creator");
+    fputs("slide,input,bytes", stdout);
+    fields_csv_head(store_fields, FIELD_ALL);
+    puts(",codec,stored_bytes,codec_ratio,tiles,tissue_fraction,thumbnail,icc_profile,creator");
 }
 
 void info_csv_head(bool stores)
@@ -233,14 +158,19 @@ void info_store_csv(const struct info_store *s)
 {
     size_t n;
     char name[TEXT_BYTES];
-    struct info_fact facts[INFO_FACTS];
-    const int n_facts = info_store_facts(s, facts);
     const char *stem = path_stem(s->path, &n);
     snprintf(name, sizeof name, "%.*s", (int)n, stem);
     csv_text(stdout, name);
     next_text(s->path);
-    for (int k = 0; k < n_facts; k++)
-        next_fact(&facts[k]);
+    next_int(s->file_bytes);
+    fields_csv(store_fields, FIELD_ALL, s->info);
+    next_text(s->info->codec->name);
+    next_int(s->extras.stored_bytes);
+    next_real(s->ratio);
+    next_int(s->tiles);
+    next_real(s->tissue);
+    next_int(s->extras.thumbnail);
+    next_int(s->extras.icc_profile);
     next_text(s->extras.creator);
     putchar('\n');
 }

@@ -22,17 +22,4 @@ struct info_store {
     double ratio;  /* bytes of the stored chunks' pixels / their stored bytes; NaN if none */
 };
 
-/* A fact of a store, for programs. */
-struct info_fact {
-    const char *name;
-    enum { INFO_FACT_TEXT, INFO_FACT_INT, INFO_FACT_REAL, INFO_FACT_TRUTH } kind;
-    bool lacks; /* most stores lack it: a line of JSON does, too */
-    const char *text;
-    int64_t integer; /* also a truth */
-    double real;
-};
-enum { INFO_FACTS = 48 }; /* at most */
-/* The facts in their order; texts point into *s. Returns how many there are. */
-int info_store_facts(const struct info_store *s, struct info_fact out[INFO_FACTS]);
-
 #endif

@@ -9,6 +9,7 @@
 #include "common/base/path.h"
 #include "common/base/progress.h"
 #include "common/base/stop.h"
+#include "common/result/result_fields.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "process/options/failures.h"
@@ -111,10 +112,8 @@ static void json_slide(const struct result_params *p, const struct result_slide 
     json_int("windows", s->counts.windows);
     json_real("mean_db", mean);
     json_real("std_db", std);
-    for (int k = RESULT_MISSING; k < RESULT_TOUCHING; k++)
-        json_int(result_touching_name(k), s->counts.touching[k]);
-    if (p->roi)
-        json_int("windows_outside", s->counts.outside);
+    fields_json(result_counts_fields, (RESULT_OF_TOUCHING | RESULT_REGIONS) & RESULT_SETS(p),
+                &s->counts);
     printf(", \"seconds\": %.3f", s->seconds);
     json_text("backend", s->backend);
     json_text("device", s->device);
