@@ -39,4 +39,7 @@ struct result_merge_options {
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e);
 
+/* Is there a table at this path whose rows a merge takes over, so that it may be an input, too? */
+bool result_merge_extends(const char *path);
+
 #endif

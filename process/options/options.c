@@ -11,7 +11,6 @@
 #include "common/codec/jpeg_decoder.h"
 #include "common/hdf5/h5_library.h"
 #include "common/result/result_merge.h"
-#include "common/result/table_old.h"
 #include "process/spectrum/spectrum.h"
 #include "process/spectrum/spectrum_open.h"
 #include "wsi_build.h"
@@ -270,11 +269,8 @@ static int check_run(const struct options *o, struct err *e)
 /* A table may be extended: it is then both input and output. */
 static bool is_extended(const struct options *o)
 {
-    if (!o->output || !output_is_no_input("-o", o->output, o->files.paths, o->files.n, NULL))
-        return false;
-    struct table_old *t = table_old_open(o->output);
-    table_old_close(t);
-    return t != NULL;
+    return o->output && output_is_no_input("-o", o->output, o->files.paths, o->files.n, NULL) &&
+           result_merge_extends(o->output);
 }
 
 static int check_merge(const struct options *o, struct err *e)
