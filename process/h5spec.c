@@ -5,7 +5,7 @@
 #include "common/base/stop.h"
 #include "common/hdf5/h5_library.h"
 #include "common/store/store.h"
-#include "process/commands/compare_command.h"
+#include "process/commands/compare.h"
 #include "process/commands/info.h"
 #include "process/commands/lookup.h"
 #include "process/commands/merge_command.h"

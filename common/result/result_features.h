@@ -9,7 +9,8 @@
 
 const char *result_spectrum_name(int sample); /* of the dataset */
 
-/* Writes everything but attributes that have rows (result_fields.h) and maps into the slide's group. */
+/* Writes everything but maps and attributes that have rows (result_fields.h) into the slide's
+ * group. */
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e);
 /* Reads it. The slide is allocated with `parts`. */

@@ -14,7 +14,8 @@
 #define UNKNOWN(low_, high_) .unknown = FIELD_OPTIONAL, .low = (low_), .high = (high_)
 
 /* clang-format off */
-#define PARAMS(kind, member, set, ...) FIELD_ROW(kind, struct result_params, member, set, __VA_ARGS__)
+#define PARAMS(kind, member, set, ...)                                                             \
+    FIELD_ROW(kind, struct result_params, member, set, __VA_ARGS__)
 const struct field result_params_fields[] = {
     PARAMS(FIELD_INT, window, RESULT_HERE, RANGE(0, INT32_MAX)),
     PARAMS(FIELD_INT, stride, RESULT_HERE, RANGE(0, INT32_MAX)),
@@ -35,7 +36,8 @@ const struct field result_params_fields[] = {
 
 #define COUNT(name, member, set)                                                                   \
     FIELD_NAMED(FIELD_INT, name, struct result_counts, member, set, RANGE(0, MOST_WINDOWS))
-#define SAMPLES(member) FIELD_ROW(FIELD_INT, struct result_counts, member, RESULT_OF_RANGE, RANGE(0, MOST_INT))
+#define SAMPLES(member)                                                                            \
+    FIELD_ROW(FIELD_INT, struct result_counts, member, RESULT_OF_RANGE, RANGE(0, MOST_INT))
 const struct field result_counts_fields[] = {
     COUNT("windows", windows, RESULT_OF_WINDOWS),
     SAMPLES(underflow),

@@ -101,8 +101,8 @@ static void table_old_close(struct table_old *o)
     free(o);
 }
 
-/* NULL if there is no such table, a damaged one, or one of another version of the program, which may
- * count differently. */
+/* NULL if there is no such table, a damaged one, or one of another version of the program, which
+ * may count differently. */
 static struct table_old *table_old_open(const char *path)
 {
     struct err e = {""};

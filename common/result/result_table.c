@@ -97,7 +97,8 @@ static int create_dataset(struct table_rows *r, int64_t most, struct err *e)
     return r->dataset < 0 ? h5_write_failed(e, r->name) : 0;
 }
 
-/* For writing rows 0, 1, 2 ... `type` is that of the file, little-endian; at most `most` rows follow. */
+/* For writing rows 0, 1, 2 ... `type` is that of the file, little-endian; at most `most` rows
+ * follow. */
 static struct table_rows *table_rows_create(hid_t group, const char *name, hid_t type, int64_t most,
                                             int64_t numbers, struct err *e)
 {

@@ -15,7 +15,7 @@
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/svs_description.h"
 #include "convert/tissue/png_mask.h"
-#include "process/commands/compare_command.h"
+#include "process/commands/compare.h"
 #include "process/options/options.h"
 #include "process/plot/plot.h"
 #include "tests/fuzz/fuzz.h"
