@@ -21,7 +21,7 @@
 #define WSI_RESULT_H
 
 #include "common/base/err.h"
-#include "common/base/glass.h"
+#include "common/base/glass_numbers.h"
 #include "common/result/features.h"
 #include "common/result/map_rows.h"
 #include "common/result/spectrum_numbers.h"
@@ -175,7 +175,7 @@ struct result_origin {
     int64_t jpeg_quality;        /* 1 to 100; 0 if unknown */
     double jpeg_twice;           /* 0 to 1; NaN if unknown */
     char jpeg_subsampling[8];    /* "" if unknown */
-    double glass[GLASS_NUMBERS]; /* base/glass.h; NaN if unknown */
+    double glass[GLASS_NUMBERS]; /* base/glass_numbers.h; NaN if unknown */
 };
 
 /* The sum of the spectra of some windows (features.h). */

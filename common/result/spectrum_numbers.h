@@ -19,8 +19,9 @@
  * motion   The level over a ring, as a function of the direction, has a component of
  *          cos 2 (angle - weakest). direction_db is the difference between its ends, the mean (of
  *          vectors) over 1/16 <= f < 1/8 and 1/8 <= f < 1/4, less that over 1/32 <= f < 1/16,
- *          which is the tissue's own direction. direction_deg is the direction in which detail is weakest, 0 along the rows, 90 down. The
- *          axes are left out: lines and the borders of windows are there.
+ *          which is the tissue's own direction. direction_deg is the direction in which detail is
+ *          weakest, 0 along the rows, 90 down. The axes are left out: lines and the borders of
+ *          windows are there.
  *
  * detail   detail_4px_db, detail_7px_db: the level of the tissue's spectrum over the rings [0.21,
  *          0.25) and [0.12, 0.16) less that over [0.04, 0.06), without the axes. Optical blur takes

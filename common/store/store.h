@@ -25,7 +25,7 @@
 
 #include "common/base/err.h"
 #include "common/base/field.h"
-#include "common/base/glass.h"
+#include "common/base/glass_numbers.h"
 #include "common/codec/codec.h"
 #include "common/codec/jpeg_stream.h"
 
@@ -77,7 +77,7 @@ struct store_info {
     int64_t jpeg_quality;     /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
     char jpeg_subsampling[8]; /* "4:2:0" ...; "": unknown (attribute absent) */
     double jpeg_twice;        /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
-    double glass[GLASS_NUMBERS]; /* base/glass.h; NaN: unknown (attribute absent) */
+    double glass[GLASS_NUMBERS]; /* base/glass_numbers.h; NaN: unknown (attribute absent) */
     char codec_reason[160];      /* why not the codec that the user chose; "": it is that one */
 };
 

@@ -30,7 +30,8 @@ static int make_room(struct jpeg_blocks *b, int64_t cols, int64_t rows, struct e
     return 0;
 }
 
-/* From pixels, by Parseval: the sums over rows and columns have the energy of these coefficients. */
+/* From pixels, by Parseval: the sums over rows and columns have the energy of these
+ * coefficients. */
 static struct jpeg_block block_of(const uint8_t *p, int channels, int64_t pitch)
 {
     double row[BLOCK] = {0}, column[BLOCK] = {0}, all = 0, rows = 0, columns = 0;

@@ -5,8 +5,8 @@
  * the tile, also across a corner, are at least that from which on the tissue map calls a cell
  * glass. Cells of flat white, 255, were not scanned, and take no part unless too few are left.
  *
- * The variance of a cell has four parts: that between the means of its blocks, and within these what
- * only depends on the row, what only depends on the column, and the rest.
+ * The variance of a cell has four parts: that between the means of its blocks, and within these
+ * what only depends on the row, what only depends on the column, and the rest.
  *
  *   glass_gray     median over the cells of their mean gray
  *   glass_range    from the 5th to the 95th percentile of the same
@@ -23,7 +23,7 @@
 #define WSI_TILE_GLASS_H
 
 #include "common/base/err.h"
-#include "common/base/glass.h"
+#include "common/base/glass_numbers.h"
 #include "common/codec/jpeg_decoder.h"
 
 #include <stdint.h>

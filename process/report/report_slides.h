@@ -110,7 +110,7 @@ struct report_slide {
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
     double lines_period_px, lines_deg, direction_deg; /* spectrum_numbers.h */
-    double glass[GLASS_NUMBERS];                      /* base/glass.h */
+    double glass[GLASS_NUMBERS];                      /* base/glass_numbers.h */
     int64_t curves;                  /* their number; -1: the slide has no windows */
     char subsampling[8];             /* of the JPEG tiles; "" if not known */
     struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */

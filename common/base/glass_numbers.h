@@ -1,9 +1,9 @@
 /*
- * glass.h - the numbers of a slide's glass: how bright and how even it is, and what it shows
+ * glass_numbers.h - the numbers of a slide's glass: how bright and how even it is, and what it shows
  * instead of nothing. convert/tile/glass.h says how they are found.
  */
-#ifndef WSI_GLASS_H
-#define WSI_GLASS_H
+#ifndef WSI_GLASS_NUMBERS_H
+#define WSI_GLASS_NUMBERS_H
 
 enum glass_which {
     GLASS_GRAY,    /* gray level */
