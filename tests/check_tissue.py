@@ -206,6 +206,8 @@ def test_what_the_glass_shows():
     result = spectrum(store(slide, "--codec", "none"))
     with h5py.File(result, "r") as f:
         expect({k: v for k, v in next(iter(f["slides"].values())).attrs.items() if k in GLASS} == got[0], "the result's")
+    coarse = glass_of(store(made("--size", "900x900", "--quality", "1")))  # its blocks are brighter than white
+    expect(coarse["glass_gray"] == 255, "%s", coarse)
     expect(glass_of(store(slide, "--no-tissue")) == {} == glass_of(store(made("--size", "600x600", "--tissue-fraction", "1"))), "without glass")
 
 

@@ -90,8 +90,9 @@ static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64
         c.kind = (uint8_t)(part[k] > part[c.kind] ? k : c.kind);
         all += part[k];
     }
-    c.gray = sum / (n * px * unit);
-    c.std = sqrt(fmax(all, 0) / (n * px)) / unit;
+    /* coefficients of coarse tables can lie beyond what pixels hold */
+    c.gray = fmin(fmax(sum / (n * px * unit), 0), WHITE);
+    c.std = fmin(sqrt(fmax(all, 0) / (n * px)) / unit, WHITE);
     c.kind = all > 0 ? c.kind : UNEVEN;
     return c;
 }
