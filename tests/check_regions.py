@@ -320,7 +320,7 @@ def test_too_small_regions():
     says(p.err, "no window counts: none has 50 % of its area inside the regions", "1 done")
     page = os.path.join(tmp(), "r.html")
     run(H5SPEC, "report", "-o", page, spectrum(grouped(), "--roi", written(feature([[[5, 5], [9, 5], [9, 9]]]))))
-    says(open(page).read(), "no window inside the regions counted")
+    says(open(page).read(), "no numbers: no place inside the regions was measured")
 
 
 def test_many_points():

@@ -35,7 +35,7 @@ char *memory_print(const char *fmt, ...) ERR_PRINTF(1, 2);
 void *memory_grow(void *list, int64_t n, size_t each);
 
 /* Ends the program as above. */
-_Noreturn void memory_end(void);
+void memory_end(void) __attribute__((noreturn));
 
 /* --- tried: NULL with a message --- */
 
