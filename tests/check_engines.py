@@ -192,6 +192,8 @@ def by_grid_engine(out, slides):
 
 
 def by_snakemake_on_slurm(out, slides):
+    if "--slurm-no-account" not in snakemake(tmp(), "--help").out:
+        raise Skip("snakemake-executor-plugin-slurm is not installed")
     corpus("plan", "-o", out, "--gpus", "0", "--batch", "60", slides)
     with Cluster("slurm", "-n", "2", "-c", "4") as c:
         for partition in ("cpu", "gpu"):
@@ -235,7 +237,6 @@ def test_the_same_168_inputs_by_every_engine():
             equal(content(os.path.join(here, name)), content(os.path.join(out, name)), engine.__name__)
     if left:
         raise Skip("; ".join(left))
-
 
 
 # --- Snakemake, Nextflow ---
