@@ -23,6 +23,7 @@ struct format {
     const char *endings; /* of the names of its files, separated by spaces */
     const struct slide_reader *reader;
     bool needs_openslide; /* a build without OpenSlide does not read it */
+    bool is_last_word;    /* what its reader rejects by name is left to no other */
     /* Is the file of this format? For builds that lack what it needs; may be NULL. */
     bool (*is)(const struct slide_file *file);
     /* As slide_series(); NULL: a slide is one file, or names the others. */
@@ -34,12 +35,13 @@ struct format {
 /* In the order in which the readers are asked. tests/check_project.py compares the endings with
  * those that scripts search for. */
 static const struct format formats[] = {
-    {"Aperio SVS", ".svs", &slide_svs, false, NULL, NULL, NULL},
-    {"DICOM", ".dcm", &slide_dicom, false, NULL, dicom_series, dicom_is_unnamed},
-    {"NDPI", ".ndpi", &slide_ndpi, true, ndpi_is, NULL, NULL},
-    {"tiled TIFF", ".tif .tiff", &slide_tiff, false, NULL, NULL, NULL},
-    {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, NULL, NULL, NULL},
-    {"TIFF in strips, PNG and JPEG", "", &slide_picture, false, NULL, NULL, NULL},
+    {"Aperio SVS", ".svs", &slide_svs, false, false, NULL, NULL, NULL},
+    {"DICOM", ".dcm", &slide_dicom, false, true, NULL, dicom_series, dicom_is_unnamed},
+    {"NDPI", ".ndpi", &slide_ndpi, true, false, ndpi_is, NULL, NULL},
+    {"tiled TIFF", ".tif .tiff", &slide_tiff, false, false, NULL, NULL, NULL},
+    {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, false, NULL, NULL,
+     NULL},
+    {"TIFF in strips, PNG and JPEG", "", &slide_picture, false, false, NULL, NULL, NULL},
 };
 static const struct format *const formats_end = formats + sizeof formats / sizeof *formats;
 _Static_assert((int)SLIDE_SERIES >= (int)DICOM_UID, "no room for the series of DICOM");
@@ -134,8 +136,8 @@ static int reject_tiff(const char *path, const struct tiff_file *t, const char *
 
 static int reject_dicom(const char *path, const char *why, struct err *e)
 {
-    return err_set(e, "%s: not a slide that this program or %s reads: a DICOM file%s%s", path,
-                   slide_metadata_library(), *why ? ": " : "", why);
+    return err_set(e, "%s: not a slide that this program reads: a DICOM file%s%s", path,
+                   *why ? ": " : "", why);
 }
 
 static bool begins(const char *head, size_t n, const char *with, size_t length)
@@ -246,6 +248,8 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
             break; /* the first reader knows the format better */
         if (said.msg[0])
             why = said;
+        if (said.msg[0] && f->is_last_word)
+            break;
     }
     reject(file, why.msg, e);
     return NULL;

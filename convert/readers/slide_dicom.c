@@ -2,8 +2,8 @@
  * slide_dicom.c - DICOM whole-slide images with JPEG or JPEG 2000 tiles, read directly.
  *
  * dicom_slide.h finds the files of the slide, dicom_frames.h says where each tile lies, and
- * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM; what this reader
- * does not read is left to OpenSlide 4.
+ * tile_file.h reads the tiles. OpenSlide before version 4 does not read DICOM, so what this reader
+ * rejects is not left to it: every system gives one answer.
  *
  * The colours of a tile are those that the file states (photometric interpretation), unless its
  * stream states others itself (tile.h).
