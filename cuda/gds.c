@@ -93,10 +93,12 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
             cuFileRead(f->handle, d_memory, n - have, (off_t)(offset + have), (off_t)(at + have));
         if (got == -1)
             return err_sys(e, "GPUDirect Storage: cuFileRead");
-        if (got < 0) {
-            err_set(e, "GPUDirect Storage: cuFileRead: %s", CUFILE_ERRSTR((int)got));
-            return got == -CU_FILE_CUDA_DRIVER_ERROR ? GDS_DEVICE_FAILED : -1;
+        if (got == -CU_FILE_CUDA_DRIVER_ERROR) {
+            err_set(e, "GPUDirect Storage: cuFileRead: an error of the CUDA driver");
+            return GDS_DEVICE_FAILED;
         }
+        if (got < 0)
+            return err_set(e, "GPUDirect Storage: cuFileRead: %s", CUFILE_ERRSTR((int)got));
         have += (size_t)got;
         if (got == 0 || have % GDS_PAGE) /* the end of the file */
             break;

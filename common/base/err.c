@@ -95,6 +95,7 @@ bool err_is_trouble(const struct err *e)
                                         "too little disk space",
                                         "changed while it was read",
                                         "(cuda:",
+                                        "of the CUDA driver",
                                         "the disk is full",
                                         "temporary file for",
                                         "open for writing",
