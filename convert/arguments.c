@@ -9,7 +9,6 @@
 #include "common/base/progress.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_library.h"
-#include "common/hdf5/h5_plugin.h"
 #include "convert/inputs.h"
 #include "convert/readers/slide_metadata.h"
 #include "convert/tile/tile.h"

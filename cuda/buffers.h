@@ -11,7 +11,7 @@
 #define WSI_BUFFERS_H
 
 #include "cuda/check.h"
-#include "cuda/copies.h"
+#include "cuda/staging.h"
 #include "process/spectrum/spectrum.h"
 
 /* Buffers of a device. Some slabs are computed, the others are copied and unpacked. */

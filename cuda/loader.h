@@ -6,7 +6,6 @@
 
 #include "cuda/buffers.h"
 #include "cuda/check.h"
-#include "cuda/copies.h"
 #include "cuda/crc.h"
 #include "cuda/staging.h"
 #include "cuda/unpack.h"

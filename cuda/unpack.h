@@ -19,8 +19,8 @@
 
 #include "cuda/buffers.h"
 #include "cuda/check.h"
-#include "cuda/copies.h"
 #include "cuda/jpeg/jpeg.h"
+#include "cuda/staging.h"
 
 #include <mutex>
 

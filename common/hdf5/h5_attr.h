@@ -13,6 +13,7 @@
 #define WSI_H5_ATTR_H
 
 #include "common/base/err.h"
+#include "common/base/field.h"
 
 #include <hdf5.h>
 #include <stddef.h>
@@ -42,5 +43,17 @@ int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_
 int h5_get_real(hid_t object, const char *name, double *out, struct err *e);
 /* The string must be shorter than `size` bytes. */
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e);
+
+/*
+ * --- members of a struct ---
+ *
+ * The members of a struct as attributes of an object: field.h.
+ */
+
+/* Writes those that are known, in the order of the table. */
+int h5_put_fields(hid_t object, const struct field *f, unsigned sets, const void *from,
+                  struct err *e);
+/* Reads them and checks their ranges. */
+int h5_get_fields(hid_t object, const struct field *f, unsigned sets, void *to, struct err *e);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "common/base/path.h"
 #include "common/codec/codec.h"
-#include "common/hdf5/h5_fields.h"
+#include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/result/result_features.h"
 #include "common/result/result_fields.h"

@@ -2,7 +2,7 @@
 #include "common/result/result_write.h"
 
 #include "common/base/cli.h"
-#include "common/hdf5/h5_fields.h"
+#include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/result/result_features.h"

@@ -8,7 +8,7 @@
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
-#include "common/hdf5/h5_fields.h"
+#include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/store/store.h"

@@ -7,7 +7,7 @@
  */
 #include "common/base/cli.h"
 #include "common/base/memory.h"
-#include "common/hdf5/h5_fields.h"
+#include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/hdf5/h5_strips.h"

@@ -83,4 +83,24 @@ uint16_t dicom_u16(const uint8_t *p);
 uint32_t dicom_u32(const uint8_t *p);
 uint64_t dicom_u64(const uint8_t *p);
 
+/*
+ * --- series ---
+ *
+ * Which series a DICOM file belongs to.
+ *
+ * A DICOM slide is a folder of files, one or more per level, that share a SeriesInstanceUID. Each
+ * of them opens the whole slide, so a folder search must count them as one.
+ */
+
+/* Is it a DICOM file (Part 10)? */
+bool dicom_is(const struct slide_file *file);
+/* The SeriesInstanceUID (0020,000E) from the file's header. False: the file is not DICOM, is
+ * compressed as a whole, or does not state it, and errno is 0; or errno says why it cannot be read.
+ */
+bool dicom_series(const char *path, char uid[DICOM_UID]);
+
+/* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others
+ * write, such as a number, are looked at. */
+bool dicom_is_unnamed(const char *path);
+
 #endif

@@ -5,9 +5,9 @@
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
-#include "convert/readers/dicom.h"
+#include "convert/readers/dicom_file.h"
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/tile_file.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_stream.h"
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/tiff_file.h"
 
 #include <errno.h>

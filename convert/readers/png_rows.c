@@ -11,7 +11,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "convert/readers/slide_damage.h"
+#include "convert/readers/slide_file.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -14,9 +14,8 @@
 #include <stdint.h>
 
 enum {
-    ROWS_DAMAGED =
-        -2,          /* this row and those that follow; e says why. -1 may pass (slide_damage.h) */
-    ROWS_OTHER = -3, /* at opening: a kind that is not decoded; e says which */
+    ROWS_DAMAGED = -2, /* this row and those that follow; e says why. -1 may pass (slide_file.h) */
+    ROWS_OTHER = -3,   /* at opening: a kind that is not decoded; e says which */
 };
 
 /* Bytes that one picture may need as a whole, where its kind cannot be decoded in bands. */

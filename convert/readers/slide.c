@@ -3,7 +3,7 @@
 
 #include "common/base/err.h"
 #include "common/base/read_at.h"
-#include "convert/readers/dicom.h"
+#include "convert/readers/dicom_file.h"
 #include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_metadata.h"

@@ -13,7 +13,6 @@
 #include "common/base/err.h"
 #include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
-#include "convert/readers/slide_damage.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_info.h"
 

@@ -69,3 +69,12 @@ int slide_file_confirm(const struct slide_file *f, struct err *e)
     errno = EIO;
     return err_set(e, SLIDE_FILE_CHANGED);
 }
+
+/* --- damage --- */
+
+/* EAGAIN is not among them: files never give it, and locks inside OpenSlide leave it behind. */
+bool slide_may_pass(int code)
+{
+    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EIO || code == ESTALE ||
+           code == EACCES || code == EPERM || code == EINTR || code == ETIMEDOUT;
+}

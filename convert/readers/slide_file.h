@@ -32,4 +32,21 @@ uint64_t slide_file_bytes(const struct slide_file *f);
 #define SLIDE_FILE_CHANGED "changed while it was read; run again"
 int slide_file_confirm(const struct slide_file *f, struct err *e);
 
+/*
+ * --- damage ---
+ *
+ * Damage of a slide, and errors that may pass.
+ */
+
+/*
+ * The file holds something that cannot be read, and e says what. This is damage of the slide. In
+ * contrast -1 is an error that may pass: no memory, no descriptors, a failing disk. An error that
+ * passes must never be recorded as damage.
+ */
+enum { SLIDE_DAMAGED = -2 };
+
+/* Is this errno of a failed call an error that may pass, rather than damage? Set errno to 0 before
+ * the call: OpenSlide and libtiff do not report the cause. */
+bool slide_may_pass(int code);
+
 #endif

@@ -6,8 +6,8 @@
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/codec/codec.h"
-#include "convert/readers/dicom.h"
-#include "convert/readers/slide_damage.h"
+#include "convert/readers/dicom_file.h"
+#include "convert/readers/slide_file.h"
 #include "convert/readers/tiff_file.h"
 
 #include <dirent.h>

@@ -12,7 +12,6 @@
 #define WSI_TIFF_FILE_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide_damage.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_info.h"
 

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/number.h"
 #include "common/base/text.h"
-#include "common/hdf5/h5_plugin.h"
+#include "common/hdf5/h5_library.h"
 #include "common/result/result_read.h"
 
 #include <inttypes.h>

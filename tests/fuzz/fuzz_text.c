@@ -14,7 +14,7 @@
 #include "convert/arguments.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/svs_description.h"
-#include "convert/tissue/png_mask.h"
+#include "convert/tissue/tissue_mask.h"
 #include "process/commands/compare.h"
 #include "process/options/options.h"
 #include "process/plot/plot.h"
