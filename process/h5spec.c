@@ -2,65 +2,17 @@
  * h5spec.c - the program: its commands and their help.
  */
 #include "common/base/cli.h"
-#include "common/base/stop.h"
 #include "common/hdf5/h5_library.h"
-#include "common/store/store.h"
-#include "process/commands/compare.h"
-#include "process/commands/info.h"
-#include "process/commands/lookup.h"
-#include "process/commands/merge_command.h"
+#include "process/commands/commands.h"
 #include "process/map/map.h"
-#include "process/options/options.h"
 #include "process/plot/plot.h"
 #ifdef HAVE_PNG
 #include "process/report/report.h"
 #endif
-#include "process/commands/tune.h"
-#include "process/commands/verify_command.h"
-#include "process/run/run.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* --- info, lookup, tune --- */
-
-static int info_main(struct options *o)
-{
-    const enum info_form form = o->histogram ? INFO_HISTOGRAM
-                                : o->json    ? INFO_JSON
-                                : o->csv     ? INFO_CSV
-                                             : INFO_TEXT;
-    return info_print(o->files.paths, o->files.n, form);
-}
-
-static int lookup_main(struct options *o)
-{
-    struct err e = {""};
-    int64_t groups = 0;
-    int status = EXIT_DONE;
-    if (!o->json)
-        lookup_begin();
-    for (int k = 0; k < o->files.n; k++)
-        if (lookup_print(o->files.paths[k], o->json, &groups, &e))
-            status = cli_worst(status, cli_failed(&e));
-    return status;
-}
-
-static int tune_main(struct options *o)
-{
-    struct err e = {""};
-    int status = EXIT_DONE;
-    stop_catch_signals();
-    for (int k = 0; k < o->files.n && !stop_signal(); k++)
-        if (tune_print(o->files.paths[k], o->threads, o->json, &e)) {
-            fflush(stdout);
-            status = cli_worst(status, cli_failed(&e));
-        }
-    return stop_signal() ? EXIT_STOPPED : status;
-}
-
-/* --- the commands --- */
 
 /* A command has one of two functions. Both return the exit status. */
 struct row {

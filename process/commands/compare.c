@@ -1,12 +1,12 @@
 /*
- * compare.c - h5spec compare: the same slides in two results, and what changed; see compare.h.
+ * compare.c - h5spec compare: the same slides in two results, and what changed.
  *
  * Slides are matched by a table of pairs, if one is given. Else by name, and the rest by quickhash,
  * if one slide on each side has it; results of one slide each are compared whatever it is called.
  * The distance between two slides is W1, the Wasserstein-1 distance of their histograms in dB; maps
  * are compared window by window.
  */
-#include "process/commands/compare.h"
+#include "process/commands/commands.h"
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"

@@ -1,15 +1,23 @@
-/* info.c - see info.h: reads stores and results, and chooses the form. */
-#include "process/commands/info.h"
-
+/*
+ * info.c - what a store or a result contains, on stdout: for people, for programs, for tables. This
+ * file reads stores and results, and chooses the form.
+ */
 #include "common/base/cli.h"
 #include "common/result/result_read.h"
-#include "process/commands/info_csv.h"
-#include "process/commands/info_json.h"
-#include "process/commands/info_text.h"
+#include "process/commands/commands.h"
+#include "process/commands/info_forms.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+
+enum info_form {
+    INFO_TEXT,      /* for people: names are shortened, control characters become '?' */
+    INFO_JSON,      /* one object per line; names are exact */
+    INFO_CSV,       /* a row per slide of results, or per store. UTF-8: names are made printable
+                       as for people, but not shortened */
+    INFO_HISTOGRAM, /* results only: one row per bin, columns separated by tabs */
+};
 
 /* --- a store --- */
 
@@ -104,9 +112,14 @@ static int print_one(const char *path, enum info_form form, bool stores, bool se
     return result ? print_result(path, form, several, e) : print_store(path, form, e);
 }
 
-int info_print(char *const *paths, int n, enum info_form form)
+int info_main(struct options *o)
 {
-    const bool stores = form == INFO_CSV && is_of_stores(paths, n);
+    const enum info_form form = o->histogram ? INFO_HISTOGRAM
+                                : o->json    ? INFO_JSON
+                                : o->csv     ? INFO_CSV
+                                             : INFO_TEXT;
+    const int n = o->files.n;
+    const bool stores = form == INFO_CSV && is_of_stores(o->files.paths, n);
     int status = EXIT_DONE;
     if (form == INFO_CSV)
         info_csv_head(stores);
@@ -114,7 +127,7 @@ int info_print(char *const *paths, int n, enum info_form form)
         info_histogram_head(n > 1);
     for (int k = 0; k < n; k++) {
         struct err e = {""};
-        if (!print_one(paths[k], form, stores, n > 1, &e))
+        if (!print_one(o->files.paths[k], form, stores, n > 1, &e))
             continue;
         fflush(stdout);
         status = cli_worst(status, cli_failed(&e));

@@ -1,5 +1,5 @@
-/* info_csv.c - tables of results and stores; see info_csv.h. */
-#include "process/commands/info_csv.h"
+/* info_csv.c - tables of results and stores; see info_forms.h. */
+#include "process/commands/info_forms.h"
 
 #include "common/base/csv.h"
 #include "common/base/path.h"

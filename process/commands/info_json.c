@@ -1,5 +1,5 @@
-/* info_json.c - the form for programs; see info_json.h. */
-#include "process/commands/info_json.h"
+/* info_json.c - the form for programs; see info_forms.h. */
+#include "process/commands/info_forms.h"
 
 #include "common/base/json.h"
 #include "common/result/result_fields.h"

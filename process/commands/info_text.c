@@ -1,5 +1,5 @@
-/* info_text.c - the form for people; see info_text.h. */
-#include "process/commands/info_text.h"
+/* info_text.c - the form for people; see info_forms.h. */
+#include "process/commands/info_forms.h"
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"

@@ -1,18 +1,16 @@
-/* lookup.c - see lookup.h. */
-#include "process/commands/lookup.h"
-
+/*
+ * lookup.c - the look-up table of groups for array jobs: "Start<TAB>End<TAB>Name", one line per
+ * store. All groups of all stores are numbered from 1.
+ */
+#include "common/base/cli.h"
 #include "common/base/json.h"
 #include "common/store/store.h"
+#include "process/commands/commands.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void lookup_begin(void)
-{
-    puts("Start\tEnd\tName");
-}
 
 /* A row of the table is one line, and a terminal shows it: no control characters. */
 static int check_name(const char *path, struct err *e)
@@ -29,7 +27,9 @@ static int check_name(const char *path, struct err *e)
                    path);
 }
 
-int lookup_print(const char *path, bool json, int64_t *groups, struct err *e)
+/* Prints the line of one store, or a JSON line. *groups is the number of groups of all stores
+ * before it; those of this store are added. The message of a failure names the store. */
+static int print_store(const char *path, bool json, int64_t *groups, struct err *e)
 {
     if (!json && check_name(path, e))
         return -1;
@@ -49,4 +49,17 @@ int lookup_print(const char *path, bool json, int64_t *groups, struct err *e)
     json_int("end", *groups);
     puts("}");
     return 0;
+}
+
+int lookup_main(struct options *o)
+{
+    struct err e = {""};
+    int64_t groups = 0;
+    int status = EXIT_DONE;
+    if (!o->json)
+        puts("Start\tEnd\tName");
+    for (int k = 0; k < o->files.n; k++)
+        if (print_store(o->files.paths[k], o->json, &groups, &e))
+            status = cli_worst(status, cli_failed(&e));
+    return status;
 }

@@ -1,5 +1,5 @@
 /*
- * tune.c - see tune.h.
+ * tune.c - measures which size of groups is read fastest on this machine.
  *
  * A task with one group opens the store, lists the group's chunks, then reads, checks and unpacks
  * them as the stream does: extents of neighbouring chunks, on all threads. Opening and listing are
@@ -8,7 +8,7 @@
  * unpacks the chunks that it touches, on one thread; as many of them as fit into a second are
  * measured, and the rest is extrapolated.
  */
-#include "process/commands/tune.h"
+#include "process/commands/commands.h"
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
@@ -407,10 +407,30 @@ static int print_all(struct tune *t, bool json, struct err *e)
     return r;
 }
 
-int tune_print(const char *path, int threads, bool json, struct err *e)
+/*
+ * Reads parts of a store as groups of growing size, from one row of chunks to 1 GiB of pixels (or
+ * the whole store), with 1, 2, 4 ... `threads` threads, warm, and also cold if the kernel drops the
+ * file's pages. Compares each with reading the windows in it one by one. Prints the table and the
+ * best --group-bytes for wsi2h5 on stdout, or all of it as one JSON line. -1 if the store is
+ * damaged or cannot be read; the message names it.
+ */
+static int tune(const char *path, int threads, bool json, struct err *e)
 {
     struct tune t = {.threads = threads, .fd = -1};
     int r = open_all(&t, path, e) || print_all(&t, json, e) ? -1 : 0;
     close_all(&t);
     return r;
+}
+
+int tune_main(struct options *o)
+{
+    struct err e = {""};
+    int status = EXIT_DONE;
+    stop_catch_signals();
+    for (int k = 0; k < o->files.n && !stop_signal(); k++)
+        if (tune(o->files.paths[k], o->threads, o->json, &e)) {
+            fflush(stdout);
+            status = cli_worst(status, cli_failed(&e));
+        }
+    return stop_signal() ? EXIT_STOPPED : status;
 }

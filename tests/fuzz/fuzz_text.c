@@ -15,7 +15,7 @@
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/svs_description.h"
 #include "convert/tissue/tissue_mask.h"
-#include "process/commands/compare.h"
+#include "process/commands/commands.h"
 #include "process/options/options.h"
 #include "process/plot/plot.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-/* merge_command.c - see merge_command.h. */
-#include "process/commands/merge_command.h"
+/* merge.c - h5spec merge: results added up into one file. */
+#include "process/commands/commands.h"
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
