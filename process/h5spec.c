@@ -9,6 +9,7 @@
 #ifdef HAVE_PNG
 #include "process/report/report.h"
 #endif
+#include "process/run/run.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -37,7 +37,7 @@ ONLY = [  # header, the only files that may include it
     (r"pthread\.h", r"(common/(base/(pipe|publish)|hdf5/h5_library|regions/geojson)|process/engine/loop|convert/readers/(dicom_slide|bands|tiff_rows))\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/(readers/tiff_(level|rows)|tile/tile)|process/map/map_tiff)\.c"),
-    (r"png\.h", r"(process/draw/png_file|convert/(tissue/png_mask|readers/png_rows))\.c"),
+    (r"png\.h", r"(process/draw/png_file|convert/(tissue/tissue_mask|readers/png_rows))\.c"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"expat\.h", r"convert/readers/tiff_xml\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_((de|en)coder|rows)\.c"),
@@ -84,17 +84,27 @@ def module_of(name):
     return os.path.splitext(name)[0]
 
 def needs_of_modules():
-    """Module: the modules whose names its files include, and for a header those that define what it declares."""
+    """Module: the modules whose names its files include, and for a header those that define what it declares.
+
+    A header without a file of its own lists what others offer: who includes it needs those that define what it uses.
+    """
     names = ours("common", "convert", "process", "cuda")
     text = {name: open(os.path.join(ROOT, name), encoding="utf-8").read() for name in names}
     defined = {f: name for name in names if not name.endswith(".h")
                for f in re.findall(r"^(?!static|return)\w[\w *]*?\b(\w+)\([^;{}]*\)\n\{", text[name], re.M)}
+    declared = {name: [f for f in re.findall(r"^(?!static|return)\w[\w *]*?\b(\w+)\([^;{}]*\)[^;{}]*;", text[name], re.M)
+                       if f in defined] for name in names if name.endswith(".h")}
+    with_files = {module_of(name) for name in names if not name.endswith(".h")}
     needs = {module_of(name): set() for name in names}
     for name in names:
-        needs[module_of(name)] |= {module_of(inc) for inc in includes(os.path.join(ROOT, name)) if inc in text}
-        if name.endswith(".h"):
-            declared = re.findall(r"^(?!static|return)\w[\w *]*?\b(\w+)\([^;{}]*\)[^;{}]*;", text[name], re.M)
-            needs[module_of(name)] |= {module_of(defined[f]) for f in declared if f in defined}
+        for inc in includes(os.path.join(ROOT, name)):
+            if inc in text:
+                needs[module_of(name)].add(module_of(inc))
+            if inc in declared and module_of(inc) not in with_files:
+                needs[module_of(name)] |= {module_of(defined[f]) for f in declared[inc]
+                                           if re.search(r"\b%s\(" % f, text[name])} - {module_of(name)}
+        if module_of(name) in with_files:
+            needs[module_of(name)] |= {module_of(defined[f]) for f in declared.get(name, [])}
     return needs
 
 def reachable(needs, module):

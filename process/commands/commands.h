@@ -7,7 +7,6 @@
 #include "common/base/command.h"
 #include "process/options/options.h"
 
-int run_main(struct options *o);    /* from stores to results */
 int info_main(struct options *o);   /* what stores and results contain */
 int verify_main(struct options *o); /* are stores and results undamaged? */
 int merge_main(struct options *o);  /* results added up into one file */

@@ -1,5 +1,5 @@
-/* run.c - h5spec run: from stores to results. */
-#include "process/commands/commands.h"
+/* run.c - see run.h. */
+#include "process/run/run.h"
 
 #include "common/base/cli.h"
 #include "common/base/clock.h"
