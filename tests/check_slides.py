@@ -349,21 +349,6 @@ def test_a_failed_allocation_inside_a_library_makes_no_white_rows():
         expect(reported > 0, "%s: no allocation fails while tiles are decoded", compression)
 
 
-@later("ci")
-def test_values_that_libtiff_lists_without_having_memory_for_them():
-    """TIFFGetField() then succeeds with NULL."""
-    if SAN:
-        raise Skip("a preloaded library and a sanitizer do not go together")
-    sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
-    from common import OURS, WHERE, crashed_in
-    out, in_libtiff = os.path.join(tmp(), "s.h5"), 0
-    argv = [WSI2H5, "-j", "1", "-o", out, made("--size", "300x200", "--icc", "fake:300")]
-    for ran, place in failing_allocations(argv, out, WHERE, TORTURE_CALLER=1):
-        in_libtiff += "failed in" in ran.err and "libtiff" in ran.err
-        expect(crashed_in(ran) not in OURS, "%s: %s", place, ran.err)
-    expect(in_libtiff > 0, "no allocation is libtiff's")
-
-
 def test_what_a_lock_leaves_in_errno_is_no_error():
     """Waiting for a lock inside OpenSlide sets EAGAIN; a damaged tile after it is still a damaged tile."""
     library = preloaded("""

@@ -149,7 +149,6 @@ static int take_tables(const struct reading *r, struct err *e)
     const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
     if (p->compression != TILE_JPEG || n == 0)
         return 0;
-    errno = 0;
     if (n > MOST_TABLES || tag->at > r->t.bytes || n > r->t.bytes - tag->at) {
         err_set(e, "its JPEG tables are not in the file; copy the file again");
         return ROWS_DAMAGED;
@@ -160,46 +159,51 @@ static int take_tables(const struct reading *r, struct err *e)
     return read_at(r->t.fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
 }
 
-/* Values of a table of n segments; NULL: there is none. Files that state no counts of bytes are
- * read up to the next segment, or to the end. */
-static uint64_t *table(const struct reading *r, uint16_t number, uint16_t otherwise, int64_t n)
+/* Values of a table of n segments; NULL: there is none. */
+static uint64_t *table(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
+                       uint16_t otherwise, int64_t n)
 {
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, number);
-    tag = tag ? tag : tiff_directory_tag(&r->d, otherwise);
-    if (!tag || tag->count < (uint64_t)n || (uint64_t)n > r->t.bytes)
+    const struct tiff_tag *tag = tiff_directory_tag(d, number);
+    tag = tag ? tag : tiff_directory_tag(d, otherwise);
+    if (!tag || tag->count < (uint64_t)n || (uint64_t)n > t->bytes)
         return NULL;
     uint64_t *v = malloc((size_t)n * sizeof *v);
-    if (v && tiff_file_values(&r->t, tag, 0, (size_t)n, v))
+    if (v && tiff_file_values(t, tag, 0, (size_t)n, v))
         return v;
     free(v);
     return NULL;
 }
 
-static int take_places(const struct reading *r, struct err *e)
+int tiff_picture_places(const struct tiff_file *t, const struct tiff_directory *d, bool strips,
+                        int64_t n, struct tile_place **places, struct err *e)
 {
-    struct tiff_picture *p = r->p;
-    const bool strips = p->in_strips;
-    if (p->across > MOST_SEGMENTS / p->down)
-        return other(e, "it has too many strips");
-    const int64_t n = p->across * p->down * p->planes;
-    errno = 0;
-    uint64_t *at = table(r, strips ? STRIP_OFFSETS : TIFF_FILE_TILE_OFFSETS, STRIP_OFFSETS, n);
-    uint64_t *bytes = table(r, strips ? STRIP_BYTES : TIFF_FILE_TILE_BYTES, STRIP_BYTES, n);
+    uint64_t *at = table(t, d, strips ? STRIP_OFFSETS : TIFF_FILE_TILE_OFFSETS, STRIP_OFFSETS, n);
+    uint64_t *bytes = table(t, d, strips ? STRIP_BYTES : TIFF_FILE_TILE_BYTES, STRIP_BYTES, n);
     const bool stated =
-        tiff_directory_tag(&r->d, STRIP_BYTES) || tiff_directory_tag(&r->d, TIFF_FILE_TILE_BYTES);
-    p->places = at && (bytes || !stated) ? malloc((size_t)n * sizeof *p->places) : NULL;
-    for (int64_t k = 0; p->places && k < n; k++) {
-        const uint64_t end = k + 1 < n && at[k + 1] > at[k] ? at[k + 1] : r->t.bytes;
-        p->places[k] = (struct tile_place){at[k], bytes ? bytes[k] : end > at[k] ? end - at[k] : 0};
+        tiff_directory_tag(d, STRIP_BYTES) || tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
+    struct tile_place *list = at && (bytes || !stated) ? malloc((size_t)n * sizeof *list) : NULL;
+    for (int64_t k = 0; list && k < n; k++) {
+        const uint64_t end = k + 1 < n && at[k + 1] > at[k] ? at[k + 1] : t->bytes;
+        list[k] = (struct tile_place){at[k], bytes ? bytes[k] : end > at[k] ? end - at[k] : 0};
     }
     free(at);
     free(bytes);
-    if (p->places)
+    *places = list;
+    if (list)
         return 0;
     if (slide_may_pass(errno))
         return err_sys(e, "cannot read its directories");
     err_set(e, "damaged: its tables do not have %" PRId64 " entries; copy the slide again", n);
     return ROWS_DAMAGED;
+}
+
+static int take_places(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *p = r->p;
+    if (p->across > MOST_SEGMENTS / p->down)
+        return other(e, "it has too many strips");
+    return tiff_picture_places(&r->t, &r->d, p->in_strips, p->across * p->down * p->planes,
+                               &p->places, e);
 }
 
 /* Bytes of pixels per byte of a file: deflate packs 1,032 bytes into one, LZW up to 2,731 and
@@ -267,7 +271,7 @@ int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uin
     const int code = errno;
     tiff_directory_free(&r.d);
     errno = code;
-    return bad;
+    return slide_may_pass(code) ? err_sys(e, "cannot read its directories") : bad;
 }
 
 void tiff_picture_free(struct tiff_picture *p)
@@ -398,6 +402,41 @@ static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows 
     }
     *out = &r->rows;
     return 0;
+}
+
+/* The rows of a segment that lie in the picture. */
+static int decode_segment(const struct tiff_picture *p, int64_t col, int64_t row, uint8_t *line,
+                          uint8_t *rgb, struct err *e)
+{
+    const int64_t x = col * p->cols, y = row * p->rows;
+    const int64_t cols = p->width - x < p->cols ? p->width - x : p->cols;
+    const int64_t rows = p->height - y < p->rows ? p->height - y : p->rows;
+    struct rows *r;
+    int bad = begin_segment(p, col, row, &r, e);
+    for (int64_t k = 0; !bad && k < rows; k++) {
+        uint8_t *out = rgb + 3 * ((y + k) * p->width + x);
+        bad = r ? r->kind->next(r, line, e) : ROWS_DAMAGED;
+        for (int64_t j = 0; !bad && j < cols; j++)
+            for (int c = 0; c < 3; c++)
+                out[3 * j + c] = line[j * p->channels + (p->channels == 3 ? c : 0)];
+    }
+    rows_close(r);
+    return bad;
+}
+
+uint8_t *tiff_picture_rgb(const struct tiff_picture *p, struct err *e)
+{
+    uint8_t *rgb = memory_try((size_t)(p->width * p->height), 3, e);
+    uint8_t *line = memory_try((size_t)p->cols, 3, e);
+    int bad = rgb && line ? 0 : -1;
+    for (int64_t k = 0; !bad && k < p->down * p->across; k++)
+        bad = decode_segment(p, k % p->across, k / p->across, line, rgb, e);
+    const int code = errno;
+    free(line);
+    if (bad)
+        free(rgb);
+    errno = code;
+    return bad ? NULL : rgb;
 }
 
 /* Memory that one segment needs: its bytes where libtiff holds them, or its pixels where they

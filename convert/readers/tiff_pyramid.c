@@ -415,16 +415,6 @@ static int read_first(struct search *s, const struct tiff_directory *d, const ch
     return p->kind == TIFF_OME && tiff_xml_slide(&s->xml, &s->image, &s->others, e) ? -1 : 1;
 }
 
-static bool states_icc(const struct search *s, uint64_t at)
-{
-    struct tiff_directory d;
-    const bool found = tiff_file_directory(&s->t, at, &d);
-    const bool states = found && tiff_directory_tag(&d, TIFF_FILE_ICC);
-    if (found)
-        tiff_directory_free(&d);
-    return states;
-}
-
 static int read_pages(struct search *s, struct err *e)
 {
     const struct page *base;
@@ -441,7 +431,6 @@ static int read_pages(struct search *s, struct err *e)
         return -1;
     find_seen(s);
     take_mpp(s, base);
-    s->p->has_icc = states_icc(s, base->at);
     return 1;
 }
 

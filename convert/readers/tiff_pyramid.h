@@ -33,7 +33,6 @@ struct tiff_pyramid {
     double mpp_x, mpp_y; /* of level 0 by XML or tags, NaN without; not Aperio's */
     uint64_t
         in_strips;  /* offset of the directory that OME-XML states, if it has no tiles; else 0 */
-    bool has_icc;   /* level 0 states a profile */
     int64_t levels; /* entries of the next three */
     uint64_t at[TIFF_LEVELS]; /* offsets of their directories */
     double downsamples[TIFF_LEVELS];

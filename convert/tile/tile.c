@@ -213,6 +213,12 @@ bool tile_is_known(const struct tile_format *f)
     return tile_may_be_kept(f) || tile_is_j2k(f) || tile_lossless_is_known(f);
 }
 
+void tile_silence_library(void)
+{
+    TIFFSetErrorHandler(NULL);
+    TIFFSetWarningHandler(NULL);
+}
+
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
 {
     struct tile_decoder *d = memory_need(1, sizeof *d);

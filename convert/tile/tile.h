@@ -59,6 +59,10 @@ bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
 
+/* Has libtiff print nothing: what is wrong with a tile is said in our own words. Once, at the start
+ * of a program. */
+void tile_silence_library(void);
+
 struct tile_decoder;
 /* NULL when out of memory or the tables are damaged. */
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);

@@ -153,6 +153,7 @@ static uint8_t *right_checksums(const uint8_t *data, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
+    tile_silence_library();
     uint8_t *png = right_checksums(data, n);
     fuzz_files(png ? png : data, n, path);
     free(png);
