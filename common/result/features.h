@@ -46,8 +46,8 @@ double features_level(double low_db, double bin_width, uint64_t sum, uint64_t n)
  * The weights add up to 0, so contrast cancels out. Octave 4 alone sees slight blur best, but rises
  * again where strong blur leaves nothing but noise in octave 3; octave 6 keeps it falling. Octave 2
  * is noise of sensor and encoder in pictures of real scanners, and so tells nothing of slight blur.
- * Beyond a sigma of 6 px it rises again; focus_db does not. Chosen on pictures of tissue with
- * tests/bench_sharpness.py; tests/FIGURES.md has the table.
+ * Beyond a sigma of 6 px it rises again; focus_db does not. Chosen on pictures of tissue;
+ * tests/FIGURES.md has the table.
  */
 extern const double features_sharpness_weights[FEATURES_OCTAVES];
 /* NaN where an octave that has a weight has no level. */

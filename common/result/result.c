@@ -1,6 +1,7 @@
 /* result.c - parameters, counts, maps and slides of results; see result.h. */
 #include "common/result/result.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/result/result_fields.h"
 
@@ -359,11 +360,11 @@ int result_slide_alloc_parts(struct result_slide *s, const struct result_params 
 {
     if (s->ny > 0 && s->nx > MOST_WINDOWS / s->ny)
         return err_set(e, "too many windows; use a larger stride");
-    s->counts = (struct result_counts){.histogram = calloc((size_t)p->bins, sizeof(uint64_t))};
-    s->groups = calloc((size_t)s->group_count, 1);
+    s->counts = (struct result_counts){.histogram = memory_need((size_t)p->bins, sizeof(uint64_t))};
+    s->groups = memory_need((size_t)s->group_count, 1);
     s->thumbnail = (struct result_picture){0};
     memset(s->spectra, 0, sizeof s->spectra);
-    if (alloc_maps(s, parts) && s->counts.histogram && s->groups && alloc_spectra(s, p, parts))
+    if (alloc_maps(s, parts) && alloc_spectra(s, p, parts))
         return 0;
     result_slide_free(s);
     return err_set(e, "out of memory");

@@ -15,6 +15,7 @@
 #include "common/result/result_merge.h"
 
 #include "common/base/clock.h"
+#include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/version.h"
 #include "common/result/result_features.h"
@@ -59,34 +60,23 @@ static int by_path(const void *a, const void *b)
     return order ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
-static bool list_paths(const struct table_old *o, struct sorted *list)
+static void sort_paths(struct table_old *o)
 {
+    struct sorted *list = memory_need((size_t)o->n + 1, sizeof *list);
+    o->paths = memory_need((size_t)o->n + 1, sizeof *o->paths);
+    o->rows = memory_need((size_t)o->n + 1, sizeof *o->rows);
     for (int64_t k = 0; k < o->n; k++) {
         char path[RESULT_ROW_PATH];
         struct result_stamp stamp;
         result_table_source(result_table_of(o->r), k, path, &stamp);
-        list[k] = (struct sorted){strdup(path), k};
-        if (!list[k].path)
-            return false;
+        list[k] = (struct sorted){memory_copy(path), k};
     }
-    return true;
-}
-
-/* Also of those that could be listed before memory ended. */
-static bool sort_paths(struct table_old *o)
-{
-    struct sorted *list = calloc((size_t)o->n + 1, sizeof *list);
-    o->paths = calloc((size_t)o->n + 1, sizeof *o->paths);
-    o->rows = calloc((size_t)o->n + 1, sizeof *o->rows);
-    const bool good = list && o->paths && o->rows && list_paths(o, list);
-    if (good)
-        qsort(list, (size_t)o->n, sizeof *list, by_path);
-    for (int64_t k = 0; list && o->paths && o->rows && k < o->n; k++) {
+    qsort(list, (size_t)o->n, sizeof *list, by_path);
+    for (int64_t k = 0; k < o->n; k++) {
         o->paths[k] = list[k].path;
         o->rows[k] = list[k].row;
     }
     free(list);
-    return good;
 }
 
 static void table_old_close(struct table_old *o)
@@ -106,12 +96,12 @@ static void table_old_close(struct table_old *o)
 static struct table_old *table_old_open(const char *path)
 {
     struct err e = {""};
-    struct table_old *o = calloc(1, sizeof *o);
-    if (o && (o->r = result_open(path, &e)) && result_table_of(o->r) &&
+    struct table_old *o = memory_need(1, sizeof *o);
+    if ((o->r = result_open(path, &e)) && result_table_of(o->r) &&
         !strcmp(result_creator(o->r), "h5spec " WSI_VERSION)) {
         o->n = result_slides(o->r);
-        if (sort_paths(o))
-            return o;
+        sort_paths(o);
+        return o;
     }
     table_old_close(o);
     return NULL;
@@ -192,7 +182,7 @@ struct merge {
     bool table; /* the output is one; known when all parts are listed */
     struct result_params params;
     struct part *parts;
-    int64_t n_parts, room;
+    int64_t n_parts;
     struct result *open;         /* the file that was read last, or NULL */
     int open_file;               /* its number */
     struct result_stamp *stamps; /* [files], before they are read */
@@ -217,30 +207,18 @@ static int by_name(const void *a, const void *b)
 
 /* --- the list of parts --- */
 
-static int add_part(struct merge *m, const struct part *p, const char *name, struct err *e)
+static void add_part(struct merge *m, const struct part *p, const char *name)
 {
-    if (m->n_parts == m->room) {
-        const int64_t room = 2 * m->room + 64;
-        struct part *more = realloc(m->parts, (size_t)room * sizeof *more);
-        if (!more)
-            return err_set(e, "out of memory");
-        m->parts = more;
-        m->room = room;
-    }
+    m->parts = memory_grow(m->parts, m->n_parts, sizeof *m->parts);
     m->parts[m->n_parts] = *p;
-    if (!(m->parts[m->n_parts].name = strdup(name)))
-        return err_set(e, "out of memory");
-    m->n_parts++;
-    return 0;
+    m->parts[m->n_parts++].name = memory_copy(name);
 }
 
-static int list_slides(struct merge *m, int f, const struct result *r, struct err *e)
+static void list_slides(struct merge *m, int f, const struct result *r)
 {
     struct part p = {.file = f, .copied = result_table_of(r)};
     for (; p.index < result_slides(r); p.index++)
-        if (add_part(m, &p, result_slide_name(r, p.index), e))
-            return -1;
-    return 0;
+        add_part(m, &p, result_slide_name(r, p.index));
 }
 
 /* What a file is like before it is read. Whether it can be read is found out later. */
@@ -249,31 +227,30 @@ static struct result_stamp stamp_of(const struct stat *st)
     return (struct result_stamp){st->st_size, clock_ns(&st->st_mtim), -1};
 }
 
-static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, struct err *e)
+static bool list_rows(struct merge *m, int f, const int64_t *rows, int64_t n)
 {
     const struct result *old = table_old_result(m->old);
     for (int64_t k = 0; k < n; k++) {
         const int64_t row = rows ? rows[k] : k;
-        if (add_part(m, &(struct part){.file = f, .old = true, .index = row},
-                     result_slide_name(old, row), e))
-            return -1;
+        add_part(m, &(struct part){.file = f, .old = true, .index = row},
+                 result_slide_name(old, row));
     }
     return n > 0;
 }
 
-/* Lists the slides of file f by the rows of the existing table. 1: done; 0: it is new. */
-static int list_old(struct merge *m, int f, const struct stat *st, struct err *e)
+/* Lists the slides of file f by the rows of the existing table. False: it is new. */
+static bool list_old(struct merge *m, int f, const struct stat *st)
 {
     char path[RESULT_ROW_PATH];
     const int64_t *rows;
     if (!m->old)
-        return 0;
+        return false;
     if (st->st_dev == m->out_file.st_dev && st->st_ino == m->out_file.st_ino)
-        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)), e);
+        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)));
     if (table_paths_find(m->result_paths, m->paths[f], path, sizeof path, NULL))
-        return 0;
+        return false;
     const int64_t n = table_old_find(m->old, path, &m->stamps[f], &rows);
-    return list_rows(m, f, rows, n, e);
+    return list_rows(m, f, rows, n);
 }
 
 static int take_params(struct merge *m, int f, const struct result *r, struct err *e)
@@ -291,14 +268,15 @@ static int list_new(struct merge *m, int f, struct err *e)
     if (!r)
         return -1;
     const bool keep = result_table_of(r) && m->n_tables < MOST_TABLES;
-    const int bad = take_params(m, f, r, e) || list_slides(m, f, r, e);
+    const int bad = take_params(m, f, r, e);
+    list_slides(m, f, r);
     m->stamps[f].slides = result_slides(r);
     if (keep) { /* its columns are in memory, and its slides may lie among others */
         m->tables[f] = r;
         m->n_tables++;
     } else
         result_close(r);
-    return bad ? -1 : 0;
+    return bad;
 }
 
 static int list_file(struct merge *m, int f, struct err *e)
@@ -306,9 +284,8 @@ static int list_file(struct merge *m, int f, struct err *e)
     struct stat st;
     if (!stat(m->paths[f], &st)) {
         m->stamps[f] = stamp_of(&st);
-        const int found = list_old(m, f, &st, e);
-        if (found)
-            return found < 0 ? -1 : take_params(m, f, table_old_result(m->old), e);
+        if (list_old(m, f, &st))
+            return take_params(m, f, table_old_result(m->old), e);
     }
     return list_new(m, f, e);
 }
@@ -447,17 +424,15 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
 {
     if (m->options.allow_duplicates || !s->quickhash[0])
         return 0;
-    struct seen *new = malloc(sizeof *new);
-    if (!new)
-        return err_set(e, "out of memory");
+    struct seen *new = memory_need(1, sizeof *new);
     snprintf(new->quickhash, sizeof new->quickhash, "%s", s->quickhash);
     new->part = p;
     struct seen **node = tsearch(new, &m->seen, by_hash);
-    if (node && *node == new)
+    if (!node)
+        memory_end();
+    if (*node == new)
         return 0;
     free(new);
-    if (!node)
-        return err_set(e, "out of memory");
     const struct part *old = (*node)->part;
     err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", old->name,
             m->paths[old->file], p->name, m->paths[p->file], s->quickhash,
@@ -545,8 +520,8 @@ static int put_copy(struct merge *m, const struct part *p, struct err *e)
 {
     if (p->old)
         return keep_row(m, p, e);
-    uint64_t *histogram = malloc((size_t)m->params.bins * sizeof *histogram);
-    const int bad = histogram ? copy_row(m, p, histogram, e) : err_set(e, "out of memory");
+    uint64_t *histogram = memory_need((size_t)m->params.bins, sizeof *histogram);
+    const int bad = copy_row(m, p, histogram, e);
     free(histogram);
     return bad;
 }
@@ -555,9 +530,9 @@ static int put_copy(struct merge *m, const struct part *p, struct err *e)
 static int add_rows(struct merge *m, bool kept, uint64_t *sum, struct err *e)
 {
     const int64_t n = result_slides(table_old_result(m->old)), bins = m->params.bins;
-    uint64_t *one = malloc((size_t)bins * sizeof *one);
+    uint64_t *one = memory_need((size_t)bins, sizeof *one);
     struct result_row row;
-    int bad = one ? 0 : err_set(e, "out of memory");
+    int bad = 0;
     for (int64_t k = 0; k < n && !bad; k++) {
         if (m->kept[k] != kept)
             continue;
@@ -577,8 +552,8 @@ static int keep_histograms(struct merge *m, struct err *e)
     const int64_t bins = m->params.bins;
     const bool most = 2 * m->n_kept > result_slides(old);
     const uint64_t *total = result_totals(old)->histogram;
-    uint64_t *sum = calloc((size_t)bins, sizeof *sum);
-    int bad = sum ? add_rows(m, !most, sum, e) : err_set(e, "out of memory");
+    uint64_t *sum = memory_need((size_t)bins, sizeof *sum);
+    int bad = add_rows(m, !most, sum, e);
     for (int64_t b = 0; b < bins && most && !bad; b++) {
         if (sum[b] > total[b])
             bad = err_set(e, "its totals are damaged; delete it and merge again");
@@ -598,8 +573,8 @@ static int merge_slide(struct merge *m, int64_t a, int64_t b, const char *out, s
         return put_copy(m, &m->parts[a], e) ? err_add(e, "%s", out) : 0;
     if (load_part(m, &m->parts[a], &sum, e))
         return -1;
-    m->owner = malloc((size_t)sum.group_count * sizeof *m->owner);
-    int r = m->owner ? 0 : err_set(e, "out of memory");
+    m->owner = memory_need((size_t)sum.group_count, sizeof *m->owner);
+    int r = 0;
     for (int64_t g = 0; g < sum.group_count && r == 0; g++)
         m->owner[g] = m->parts[a].file;
     for (int64_t k = a + 1; k < b && r == 0; k++) {
@@ -645,16 +620,14 @@ static int write_sum(struct merge *m, const char *out, struct err *e)
 /* The existing table, and what is needed to find rows in it. */
 static int begin(struct merge *m, const char *out, int n, struct err *e)
 {
-    m->stamps = calloc((size_t)n + 1, sizeof *m->stamps);
-    m->tables = calloc((size_t)n + 1, sizeof *m->tables);
-    if (!m->stamps || !m->tables)
-        return err_set(e, "out of memory");
+    m->stamps = memory_need((size_t)n + 1, sizeof *m->stamps);
+    m->tables = memory_need((size_t)n + 1, sizeof *m->tables);
     if (!(m->result_paths = table_paths_create(out, e)))
         return -1;
     if (stat(out, &m->out_file) || !(m->old = table_old_open(out)))
         return 0;
-    m->kept = calloc((size_t)result_slides(table_old_result(m->old)) + 1, 1);
-    return m->kept ? 0 : err_set(e, "out of memory");
+    m->kept = memory_need((size_t)result_slides(table_old_result(m->old)) + 1, 1);
+    return 0;
 }
 
 static void merge_free(struct merge *m, int n)

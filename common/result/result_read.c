@@ -1,6 +1,7 @@
 /* result_read.c - reads results and trusts nothing in them; see result_read.h. */
 #include "common/result/result_read.h"
 
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_attr.h"
@@ -94,12 +95,9 @@ static herr_t collect_name(hid_t group, const char *name, const H5L_info_t *info
     struct result *r = arg;
     (void)group;
     (void)info;
-    char **more = realloc(r->names, (size_t)(r->count + 1) * sizeof *more);
-    if (!more)
-        return -1;
-    r->names = more;
-    r->names[r->count] = strdup(name);
-    return r->names[r->count] ? (r->count++, 0) : -1;
+    r->names = memory_grow(r->names, r->count, sizeof *r->names);
+    r->names[r->count++] = memory_copy(name);
+    return 0;
 }
 
 /* Called for a table instead of iterating over /slides. */
@@ -107,11 +105,9 @@ static int list_rows(struct result *r, int64_t slides, struct err *e)
 {
     if (!(r->table = result_table_open(r->file, &r->params, slides, e)))
         return -1;
-    if (!(r->names = calloc((size_t)slides + 1, sizeof *r->names)))
-        return err_set(e, "out of memory");
+    r->names = memory_need((size_t)slides + 1, sizeof *r->names);
     for (; r->count < slides; r->count++)
-        if (!(r->names[r->count] = result_table_name(r->table, r->count)))
-            return err_set(e, "out of memory");
+        r->names[r->count] = result_table_name(r->table, r->count);
     return 0;
 }
 
@@ -138,12 +134,8 @@ struct result *result_open(const char *path, struct err *e)
 {
     int64_t slide_count;
     int table;
-    struct result *r = calloc(1, sizeof *r);
-    if (!r || !(r->path = strdup(path))) {
-        free(r);
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct result *r = memory_need(1, sizeof *r);
+    r->path = memory_copy(path);
     r->slides = -1;
     r->file = h5_open(path, &format, e);
     if (r->file < 0)
@@ -153,11 +145,7 @@ struct result *result_open(const char *path, struct err *e)
     table = is_table(r->file, e);
     if (table < 0 || get_params(r->file, &r->params, e))
         goto unsound;
-    r->totals.histogram = calloc((size_t)r->params.bins, sizeof(uint64_t));
-    if (!r->totals.histogram) {
-        err_set(e, "out of memory");
-        goto fail;
-    }
+    r->totals.histogram = memory_need((size_t)r->params.bins, sizeof(uint64_t));
     if (get_counts(r->file, &r->params, &r->totals, e) ||
         h5_get_int(r->file, "slide_count", 0, INT32_MAX, &slide_count, e) ||
         (table ? list_rows(r, slide_count, e) : list_slides(r, slide_count, e)))
@@ -373,11 +361,7 @@ static int load_row(struct result *r, int64_t k, unsigned parts, struct result_s
     uint64_t *histogram = s->counts.histogram;
     if (result_table_load(r->table, k, histogram, &row, e))
         goto fail;
-    uint8_t *groups = malloc((size_t)row.slide.group_count);
-    if (!groups) {
-        err_set(e, "out of memory");
-        goto fail;
-    }
+    uint8_t *groups = memory_need((size_t)row.slide.group_count, 1);
     free(s->groups);
     memset(groups, 1, (size_t)row.slide.group_count);
     row.slide.groups = groups;
@@ -551,9 +535,8 @@ int result_check(const char *path, struct err *e)
     struct result *r = result_open(path, e);
     if (!r)
         return -1;
-    int bad = (sum.histogram = calloc((size_t)r->params.bins, sizeof *sum.histogram))
-                  ? 0
-                  : err_set(e, "%s: out of memory", path);
+    int bad = 0;
+    sum.histogram = memory_need((size_t)r->params.bins, sizeof *sum.histogram);
     for (int64_t k = 0; k < r->count && !bad; k++)
         bad = add_slide(r, k, &sum, e);
     bad = bad || check_totals(r, &sum, e);
@@ -617,9 +600,9 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     if (h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e))
         return err_add(e, "%s", m->kind->name);
     step = step < m->ny ? step : m->ny;
-    void *values = malloc((size_t)step * result_rows_bytes(m));
+    void *values = memory_try((size_t)step, result_rows_bytes(m), e);
     if (!values)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t j = 0; j < m->ny && !bad; j += step)
         bad = check_rows(m, p, j, step < m->ny - j ? step : m->ny - j, values, &crc, &why, e);
     free(values);
@@ -654,11 +637,7 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
                                      const struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
-    struct result_rows *m = calloc(1, sizeof *m);
-    if (!m) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct result_rows *m = memory_need(1, sizeof *m);
     *m = (struct result_rows){result_map_kind(map), -1, s->nx, s->ny, NULL};
     int64_t i = k;
     if (r->table)

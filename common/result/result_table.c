@@ -1,6 +1,7 @@
 /* result_table.c - the slides of a result as a table; see result_table.h. */
 #include "common/result/result_table.h"
 
+#include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/result/result_features.h"
 #include "common/result/result_fields.h"
@@ -42,14 +43,9 @@ struct table_rows {
     int64_t row_k; /* the row in memory, or -1 */
 };
 
-static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, int64_t numbers,
-                                   struct err *e)
+static struct table_rows *new_rows(hid_t group, const char *name, hid_t type, int64_t numbers)
 {
-    struct table_rows *r = calloc(1, sizeof *r);
-    if (!r) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct table_rows *r = memory_need(1, sizeof *r);
     r->name = name;
     r->dataset = r->row_k = -1;
     r->group = group;
@@ -102,17 +98,13 @@ static int create_dataset(struct table_rows *r, int64_t most, struct err *e)
 static struct table_rows *table_rows_create(hid_t group, const char *name, hid_t type, int64_t most,
                                             int64_t numbers, struct err *e)
 {
-    struct table_rows *r = new_rows(group, name, type, numbers, e);
-    if (!r)
-        return NULL;
+    struct table_rows *r = new_rows(group, name, type, numbers);
     r->p = (struct codec_params){
         .codec = codec_find("deflate"), .rows = 1, .cols = 1, .channels = (int64_t)r->bytes};
     r->work = codec_create(e);
-    r->shuffled = malloc(r->bytes);
-    r->packed = malloc(r->bytes);
-    if (!r->work || !r->shuffled || !r->packed)
-        err_set(e, "out of memory");
-    else if (!create_dataset(r, most, e))
+    r->shuffled = memory_try(r->bytes, 1, e);
+    r->packed = memory_try(r->bytes, 1, e);
+    if (r->work && r->shuffled && r->packed && !create_dataset(r, most, e))
         return r;
     table_rows_close(r);
     return NULL;
@@ -165,19 +157,15 @@ static struct table_rows *table_rows_open(hid_t group, const char *name, hid_t t
                                           int64_t numbers, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)slides, (hsize_t)numbers};
-    struct table_rows *r = new_rows(group, name, type, numbers, e);
-    if (!r)
-        return NULL;
+    struct table_rows *r = new_rows(group, name, type, numbers);
     r->n = slides;
     r->dataset = h5_open_array(group, name, type, 2, dims, e);
     if (r->dataset < 0 || !(r->strips = h5_strips_open(r->dataset, name, type, 2, dims, e)))
         goto fail;
     if (h5_strips_rows(r->strips) != 1 || !h5_strips_are_shuffled(r->strips))
         err_set(e, "%s: another program has rewritten it; merge again", name);
-    else if ((r->row = malloc(r->bytes)))
+    else if ((r->row = memory_try(r->bytes, 1, e)))
         return r;
-    else
-        err_set(e, "out of memory");
 fail:
     table_rows_close(r);
     return NULL;
@@ -315,13 +303,9 @@ static void list_numbers(struct result_table *t)
     add(t, "result_slides", INTS, &s->slides, 1, 1, INT32_MAX);
 }
 
-static struct result_table *new_table(const struct result_params *p, struct err *e)
+static struct result_table *new_table(const struct result_params *p)
 {
-    struct result_table *t = calloc(1, sizeof *t);
-    if (!t) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct result_table *t = memory_need(1, sizeof *t);
     t->params = *p;
     t->group = -1;
     list_names(t);
@@ -364,9 +348,7 @@ static const char group_name[] = "table", histograms_name[] = "histograms",
 struct result_table *result_table_create(hid_t file, const struct result_params *p, int64_t most,
                                          struct err *e)
 {
-    struct result_table *t = new_table(p, e);
-    if (!t)
-        return NULL;
+    struct result_table *t = new_table(p);
     if ((t->group = h5_create_group(file, group_name, LINKS, e)) >= 0 &&
         (t->histograms =
              table_rows_create(t->group, histograms_name, H5T_STD_U64LE, most, p->bins, e)) &&
@@ -399,9 +381,9 @@ static int widen(const struct result_table *t, struct column *c, size_t n, struc
     const size_t bytes = (n + WIDEN - 1) / WIDEN * WIDEN;
     if (bytes <= c->bytes)
         return 0;
-    char *wide = calloc((size_t)t->room, bytes);
+    char *wide = memory_try_zero((size_t)t->room, bytes, e);
     if (!wide)
-        return err_set(e, "out of memory");
+        return -1;
     for (int64_t k = 0; k < t->slides; k++)
         memcpy(wide + (size_t)k * bytes, c->values + (size_t)k * c->bytes, c->bytes);
     free(c->values);
@@ -501,9 +483,9 @@ static int read_column(const struct result_table *t, struct column *c, struct er
         c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
         return c->values ? 0 : -1;
     }
-    c->values = malloc((size_t)t->slides * c->bytes + 1);
+    c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e);
     return !c->values
-               ? err_set(e, "out of memory")
+               ? -1
                : h5_read_array(t->group, c->name, real ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
                                c->n > 1 ? 2 : 1, dims, c->values, e);
 }
@@ -551,9 +533,7 @@ struct result_table *result_table_open(hid_t file, const struct result_params *p
         err_set(e, "a table has 1 to %d slides", RESULT_MOST_ROWS);
         return NULL;
     }
-    struct result_table *t = new_table(p, e);
-    if (!t)
-        return NULL;
+    struct result_table *t = new_table(p);
     t->slides = t->room = slides;
     int bad = (t->group = h5_open_group(file, group_name, e)) < 0;
     for (int k = 0; k < t->n_columns && !bad; k++)
@@ -567,7 +547,7 @@ struct result_table *result_table_open(hid_t file, const struct result_params *p
 char *result_table_name(const struct result_table *t, int64_t k)
 {
     const struct column *c = &t->columns[0];
-    return strndup(c->values + (size_t)k * c->bytes, c->bytes);
+    return memory_copy_part(c->values + (size_t)k * c->bytes, c->bytes);
 }
 
 static int get_numbers(const struct column *c, int64_t k, struct err *e)

@@ -56,7 +56,7 @@ int result_table_finish(struct result_table *t, struct err *e);
 /* Reads the columns of `slides` rows, and checks the order of their names. NULL on failure. */
 struct result_table *result_table_open(hid_t file, const struct result_params *p, int64_t slides,
                                        struct err *e);
-/* The name of slide k, to be free()d; NULL without memory. */
+/* The name of slide k, to be free()d. */
 char *result_table_name(const struct result_table *t, int64_t k);
 /* Row k; every number is checked against its range, and the histogram against its checksum and
  * counts. `histogram` [bins] gets it; NULL: only the columns are wanted. numbers.sharp is left

@@ -2,6 +2,7 @@
 #include "common/result/result_write.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
@@ -34,22 +35,13 @@ static struct result_writer *create(const char *path, const struct result_params
 {
     const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "h5spec " WSI_VERSION,
                                      METADATA};
-    struct result_writer *w = calloc(1, sizeof *w);
-    if (!w) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct result_writer *w = memory_need(1, sizeof *w);
     w->params = *p;
     w->slides = -1;
     w->file = (struct h5_file){.id = -1, .publish.fd = -1};
-    w->totals.histogram = calloc((size_t)p->bins, sizeof(uint64_t));
-    if (!w->totals.histogram) {
-        err_set(e, "out of memory");
-        goto fail;
-    }
+    w->totals.histogram = memory_need((size_t)p->bins, sizeof(uint64_t));
     if (!h5_file_create(&w->file, path, &format, e))
         return w;
-fail:
     result_abort(w);
     return NULL;
 }
