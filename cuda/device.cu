@@ -1,6 +1,7 @@
 /* device.cu - see device.h. */
 #include "cuda/device.h"
 
+#include "common/base/memory.h"
 #include "cuda/buffers.h"
 #include "cuda/fused.h"
 #include "cuda/loader.h"
@@ -160,9 +161,7 @@ static int open_all(struct spectrum *d, const struct spectrum_setup *s, struct s
 int device_open(struct spectrum **out, int number, const struct spectrum_setup *s,
                 struct staging *staging, struct err *e)
 {
-    struct spectrum *d = *out = (struct spectrum *)calloc(1, sizeof *d);
-    if (!d)
-        return err_set(e, "out of memory");
+    struct spectrum *d = *out = (struct spectrum *)memory_need(1, sizeof *d);
     d->check.number = number;
     snprintf(d->check.name, sizeof d->check.name, "a CUDA device");
     d->params = s->params;

@@ -1,6 +1,8 @@
 /* gds.c - see gds.h. */
 #include "cuda/gds.h"
 
+#include "common/base/memory.h"
+
 #ifdef HAVE_CUFILE
 
 #include <cufile.h>
@@ -59,11 +61,7 @@ void gds_close(void)
 struct spectrum_file *gds_file_open(int fd, struct err *e)
 {
     CUfileDescr_t about = {.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD, .handle.fd = fd};
-    struct spectrum_file *f = calloc(1, sizeof *f);
-    if (!f) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct spectrum_file *f = memory_need(1, sizeof *f);
     const CUfileError_t r = cuFileHandleRegister(&f->handle, &about);
     if (check("cuFileHandleRegister", r, e) == 0)
         return f;

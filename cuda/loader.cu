@@ -2,6 +2,7 @@
 #include "cuda/loader.h"
 
 #include "common/base/clock.h"
+#include "common/base/memory.h"
 #include "common/store/chunks.h"
 #include "common/store/store.h"
 #include "cuda/gds.h"
@@ -37,15 +38,11 @@ static int open_threads(struct reads *r, struct err *e)
 
 struct reads *reads_create(struct check_device *d, int n, struct err *e)
 {
-    struct reads *r = (struct reads *)calloc(1, sizeof *r);
-    if (r) {
-        r->device = d;
-        r->n = n;
-        r->threads = (struct reads_thread *)calloc((size_t)n, sizeof *r->threads);
-    }
-    if (!r || !r->threads)
-        err_set(e, "out of memory");
-    else if (!open_threads(r, e))
+    struct reads *r = (struct reads *)memory_need(1, sizeof *r);
+    r->device = d;
+    r->n = n;
+    r->threads = (struct reads_thread *)memory_need((size_t)n, sizeof *r->threads);
+    if (!open_threads(r, e))
         return r;
     reads_free(r);
     return NULL;
@@ -178,9 +175,7 @@ int loader_open(struct loader *l, struct check_device *d, struct staging *stagin
     l->device = d;
     l->staging = staging;
     l->threads = s->threads;
-    l->marks = (struct loader_marks *)calloc((size_t)s->threads, sizeof *l->marks);
-    if (!l->marks)
-        return err_set(e, "out of memory");
+    l->marks = (struct loader_marks *)memory_need((size_t)s->threads, sizeof *l->marks);
     l->copies = copies_create(d, staging_count(staging) + (s->gds ? s->threads : 0), e);
     if (!l->copies)
         return -1;

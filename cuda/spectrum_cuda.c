@@ -1,4 +1,5 @@
 /* spectrum_cuda.c - the CUDA backend: which devices it opens; device.h is one device. */
+#include "common/base/memory.h"
 #include "cuda/device.h"
 
 #include "common/codec/codec.h"
@@ -38,12 +39,8 @@ static void cuda_close(struct spectrum_use *u)
 
 static int open_shared(struct spectrum_use *u, const struct spectrum_setup *s, struct err *e)
 {
-    u->shared = calloc(1, sizeof *u->shared);
-    if (!u->shared)
-        return err_set(e, "out of memory");
-    u->shared->staging = staging_create(s->threads, s->memory ? s->memory : INT64_MAX, e);
-    if (!u->shared->staging)
-        return -1;
+    u->shared = memory_need(1, sizeof *u->shared);
+    u->shared->staging = staging_create(s->threads, s->memory ? s->memory : INT64_MAX);
     u->shared->gds = s->gds && gds_open(e) == 0;
     return u->shared->gds == s->gds ? 0 : -1;
 }

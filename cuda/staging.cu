@@ -1,6 +1,7 @@
 /* staging.cu - see staging.h. */
 #include "cuda/staging.h"
 
+#include "common/base/memory.h"
 #include "common/store/chunks.h"
 #include "process/spectrum/spectrum.h"
 
@@ -47,14 +48,12 @@ static int create_all(struct copies *c, struct err *e)
 struct copies *copies_create(struct check_device *d, int n, struct err *e)
 {
     struct copies *c = new (std::nothrow) copies();
-    if (c) {
-        c->device = d;
-        c->n = n;
-        c->copy = (struct copy *)calloc((size_t)n, sizeof *c->copy);
-    }
-    if (!c || !c->copy)
-        err_set(e, "out of memory");
-    else if (!create_all(c, e))
+    if (!c)
+        memory_end();
+    c->device = d;
+    c->n = n;
+    c->copy = (struct copy *)memory_need((size_t)n, sizeof *c->copy);
+    if (!create_all(c, e))
         return c;
     copies_free(c);
     return NULL;
@@ -230,20 +229,14 @@ struct staging {
 
 /* --- opening and closing --- */
 
-struct staging *staging_create(int threads, int64_t memory, struct err *e)
+struct staging *staging_create(int threads, int64_t memory)
 {
-    struct staging *s = (struct staging *)calloc(1, sizeof *s);
-    if (s) {
-        s->threads = threads;
-        s->memory = memory;
-        s->copied = (struct copies **)calloc((size_t)threads * EACH, sizeof *s->copied);
-        s->turns = (int *)calloc((size_t)threads, sizeof *s->turns);
-    }
-    if (s && s->copied && s->turns)
-        return s;
-    err_set(e, "out of memory");
-    staging_free(s);
-    return NULL;
+    struct staging *s = (struct staging *)memory_need(1, sizeof *s);
+    s->threads = threads;
+    s->memory = memory;
+    s->copied = (struct copies **)memory_need((size_t)threads * EACH, sizeof *s->copied);
+    s->turns = (int *)memory_need((size_t)threads, sizeof *s->turns);
+    return s;
 }
 
 int staging_count(const struct staging *s)

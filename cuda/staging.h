@@ -84,8 +84,8 @@ extern "C" {
 
 struct staging;
 
-/* For so many threads, with `memory` bytes at most. NULL with the error set. */
-struct staging *staging_create(int threads, int64_t memory, struct err *e);
+/* For so many threads, with `memory` bytes at most. */
+struct staging *staging_create(int threads, int64_t memory);
 /* Waits for all copies and frees the memory. NULL is allowed, for the next one, too. */
 void staging_release(struct staging *s);
 void staging_free(struct staging *s);

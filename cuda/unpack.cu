@@ -1,6 +1,7 @@
 /* unpack.cu - see unpack.h. */
 #include "cuda/unpack.h"
 
+#include "common/base/memory.h"
 #include "common/store/store.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ int unpack_open(struct unpack *u, struct check_device *d, size_t shared_bytes, s
     u->shared_bytes = shared_bytes;
     u->band = -1;
     if (!(u->lock = new (std::nothrow) std::mutex))
-        return err_set(e, "out of memory");
+        memory_end();
     /* The kernels that compute windows fill the device: decoding goes first, or it would wait until
      * they end. */
     if (CU(d, cudaDeviceGetStreamPriorityRange(&least, &greatest), e) ||

@@ -6,6 +6,7 @@
  */
 #include "cuda/windows.h"
 
+#include "common/base/memory.h"
 #include "cuda/cufft.h"
 
 #include <stdio.h>
@@ -321,11 +322,7 @@ struct windows *windows_create(struct check_device *d, const struct result_param
                                cudaStream_t stream, struct err *e)
 {
     struct err missing = {""};
-    struct windows *w = (struct windows *)calloc(1, sizeof *w);
-    if (!w) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct windows *w = (struct windows *)memory_need(1, sizeof *w);
     w->device = d;
     w->params = p;
     w->stream = stream;

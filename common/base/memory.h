@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* --- needed --- */
 
 /* n elements of `each` bytes, all zero. */
@@ -44,4 +48,7 @@ void *memory_try(size_t n, size_t each, struct err *e);
 /* The same, all zero. */
 void *memory_try_zero(size_t n, size_t each, struct err *e);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

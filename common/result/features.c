@@ -1,6 +1,8 @@
 /* features.c - see features.h. */
 #include "common/result/features.h"
 
+#include "common/base/memory.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,12 +94,10 @@ static double quantile(const int64_t *counts, int64_t n, double share)
     return a + (b - a) * (at - (double)below);
 }
 
-int features_quantiles(const struct features_values *v, const double *shares, int n_shares,
-                       double *quantiles)
+void features_quantiles(const struct features_values *v, const double *shares, int n_shares,
+                        double *quantiles)
 {
-    int64_t *counts = calloc(UINT16_MAX + 1, sizeof *counts), known = 0;
-    if (!counts)
-        return -1;
+    int64_t *counts = memory_need(UINT16_MAX + 1, sizeof *counts), known = 0;
     for (int64_t k = 0; k < v->n; k++)
         if (v->values[k] != v->none && features_is_tissue(v->tissue[k])) {
             counts[v->values[k] - INT16_MIN]++;
@@ -106,7 +106,6 @@ int features_quantiles(const struct features_values *v, const double *shares, in
     for (int q = 0; q < n_shares; q++)
         quantiles[q] = known ? quantile(counts, known, shares[q]) : NAN;
     free(counts);
-    return 0;
 }
 
 /* --- tissue --- */
@@ -183,36 +182,31 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The smallest hash that is left out of the sample. -1: out of memory. */
+/* The smallest hash that is left out of the sample. */
 static int64_t threshold_of(struct hashes *h, enum features_sample kind, const struct windows *w)
 {
     memset(h->counts, 0, sizeof *h->counts << TOP_BITS);
     add_hashes(h, kind, w);
-    int64_t rank = sample_size(kind, h->n), threshold = -1;
+    int64_t rank = sample_size(kind, h->n);
     if (rank == h->n)
         return INT64_MAX;
     for (h->top = 0; rank >= h->counts[h->top]; h->top++)
         rank -= h->counts[h->top];
-    if ((h->list = malloc((size_t)h->counts[h->top] * sizeof *h->list))) {
-        add_hashes(h, kind, w);
-        qsort(h->list, (size_t)h->n, sizeof *h->list, by_value);
-        threshold = h->list[rank];
-    }
+    h->list = memory_need((size_t)h->counts[h->top], sizeof *h->list);
+    add_hashes(h, kind, w);
+    qsort(h->list, (size_t)h->n, sizeof *h->list, by_value);
+    const int64_t threshold = h->list[rank];
     free(h->list);
     h->list = NULL;
     return threshold;
 }
 
-int features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
-                        int64_t thresholds[FEATURES_SAMPLES])
+void features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
+                         int64_t thresholds[FEATURES_SAMPLES])
 {
     const struct windows w = {tissue, inside, nx, ny};
-    struct hashes h = {.counts = malloc(sizeof *h.counts << TOP_BITS)};
-    int r = h.counts ? 0 : -1;
-    for (int k = 0; k < FEATURES_SAMPLES && r == 0; k++) {
+    struct hashes h = {.counts = memory_need((size_t)1 << TOP_BITS, sizeof *h.counts)};
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
         thresholds[k] = threshold_of(&h, (enum features_sample)k, &w);
-        r = thresholds[k] < 0 ? -1 : 0;
-    }
     free(h.counts);
-    return r;
 }

@@ -68,9 +68,9 @@ struct features_values {
 /* The shares 0.05, 0.5 and 0.95. */
 extern const double features_shares[FEATURES_QUANTILES];
 /* The quantiles of the values at n_shares shares; between two values a quantile is interpolated.
- * NaN without values. -1: out of memory. */
-int features_quantiles(const struct features_values *v, const double *shares, int n_shares,
-                       double *quantiles);
+ * NaN without values. */
+void features_quantiles(const struct features_values *v, const double *shares, int n_shares,
+                        double *quantiles);
 
 /* --- tissue --- */
 
@@ -115,10 +115,10 @@ int64_t features_hash(int64_t i, int64_t j);
  * The thresholds: a window belongs to the sample of its kind if its hash is less than the kind's
  * threshold. They depend on nothing but which of ALL windows of the slide are tissue, and which lie
  * inside the regions: tissue, inside [ny][nx], 1 or 0; NULL: all. So every part of a slide finds
- * the same ones, and samples of parts add up to the sample of the whole. -1: out of memory.
+ * the same ones, and samples of parts add up to the sample of the whole.
  */
-int features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
-                        int64_t thresholds[FEATURES_SAMPLES]);
+void features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
+                         int64_t thresholds[FEATURES_SAMPLES]);
 
 #ifdef __cplusplus
 }

@@ -291,19 +291,17 @@ bool result_has_quantiles(int map)
     return kinds[map].quantiles;
 }
 
-int result_find_quantiles(const struct result_slide *s, int map,
-                          double quantiles[FEATURES_QUANTILES], struct err *e)
+void result_find_quantiles(const struct result_slide *s, int map,
+                           double quantiles[FEATURES_QUANTILES])
 {
     const struct result_map *m = &s->maps[map];
     const struct features_values v = {.values = m->values,
                                       .n = s->nx * s->ny,
                                       .none = (int16_t)m->kind->fill,
                                       .tissue = s->maps[RESULT_TISSUE].values};
-    if (features_quantiles(&v, features_shares, FEATURES_QUANTILES, quantiles))
-        return err_set(e, "out of memory");
+    features_quantiles(&v, features_shares, FEATURES_QUANTILES, quantiles);
     for (int q = 0; q < FEATURES_QUANTILES; q++)
         quantiles[q] /= 1 / m->kind->scale;
-    return 0;
 }
 
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,

@@ -260,8 +260,8 @@ void result_profile(const struct result_params *p, const struct result_counts *c
 const char *result_quantile_name(char *name, size_t size, int map, int quantile);
 /* Quantiles of a map of INT16, in its unit, over the windows that count and of which at least half
  * is tissue. Without a tissue map, over all that count. */
-int result_find_quantiles(const struct result_slide *s, int map,
-                          double quantiles[FEATURES_QUANTILES], struct err *e);
+void result_find_quantiles(const struct result_slide *s, int map,
+                           double quantiles[FEATURES_QUANTILES]);
 /* Does a result have quantiles of this map? */
 bool result_has_quantiles(int map);
 /* They follow from the maps of gray, tissue and flags and from both spectra. */

@@ -1,4 +1,5 @@
 /* info_text.c - the form for people; see info_forms.h. */
+#include "common/base/memory.h"
 #include "process/commands/info_forms.h"
 
 #include "common/base/cli.h"
@@ -241,7 +242,7 @@ struct origins {
     int64_t n;
 };
 
-static int add_origin(struct origins *o, const struct result_slide *s, struct err *e)
+static void add_origin(struct origins *o, const struct result_slide *s)
 {
     int64_t k = 0;
     while (k < o->n &&
@@ -249,10 +250,7 @@ static int add_origin(struct origins *o, const struct result_slide *s, struct er
             strcmp(o->list[k].kernel, s->kernel) || strcmp(o->list[k].io, s->io)))
         k++;
     if (k == o->n) {
-        struct origin *more = realloc(o->list, (size_t)(o->n + 1) * sizeof *more);
-        if (!more)
-            return err_set(e, "out of memory");
-        o->list = more;
+        o->list = memory_grow(o->list, o->n, sizeof *o->list);
         o->list[o->n] = (struct origin){0};
         memcpy(o->list[k].backend, s->backend, sizeof s->backend);
         memcpy(o->list[k].device, s->device, sizeof s->device);
@@ -264,7 +262,6 @@ static int add_origin(struct origins *o, const struct result_slide *s, struct er
     o->list[k].gray += s->source_gray;
     o->list[k].on_host += s->tiles_on_host > 0 ? s->tiles_on_host : 0;
     o->list[k].seconds += s->seconds;
-    return 0;
 }
 
 static void print_origins(const struct origins *o)
@@ -304,10 +301,8 @@ static int print_rows(struct result *r, int columns, struct origins *o, struct e
         result_missing_text(s.groups, s.group_count, missing, sizeof missing);
         if (missing[0])
             printf("    without group %s of %" PRId64 "\n", missing, s.group_count);
-        const int bad = add_origin(o, &s, e);
+        add_origin(o, &s);
         result_slide_free(&s);
-        if (bad)
-            return -1;
     }
     return 0;
 }

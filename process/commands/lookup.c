@@ -4,6 +4,7 @@
  */
 #include "common/base/cli.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/store/store.h"
 #include "process/commands/commands.h"
 
@@ -15,9 +16,7 @@
 /* A row of the table is one line, and a terminal shows it: no control characters. */
 static int check_name(const char *path, struct err *e)
 {
-    char *clean = strdup(path);
-    if (!clean)
-        return err_set(e, "%s: out of memory", path);
+    char *clean = memory_copy(path);
     err_clean(clean);
     const bool same = !strcmp(path, clean);
     free(clean);

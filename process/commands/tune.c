@@ -8,6 +8,7 @@
  * unpacks the chunks that it touches, on one thread; as many of them as fit into a second are
  * measured, and the rest is extrapolated.
  */
+#include "common/base/memory.h"
 #include "process/commands/commands.h"
 
 #include "common/base/cli.h"
@@ -303,8 +304,7 @@ static int open_all(struct tune *t, const char *path, struct err *e)
         return err_sys(e, "%s: cannot open", path);
     if (list_all(t, e))
         return -1;
-    if (!(t->scratch = calloc((size_t)t->threads, sizeof *t->scratch)))
-        return err_set(e, "%s: out of memory", path);
+    t->scratch = memory_need((size_t)t->threads, sizeof *t->scratch);
     t->cold = drop_pages(t, 0, t->rows);
     return 0;
 }

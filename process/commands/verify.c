@@ -5,6 +5,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
@@ -154,8 +155,8 @@ static int open_all(struct verify *v, const char *path, struct err *e)
     const struct store_info *i = store_info(v->store);
     const size_t most = (size_t)(store_group_chunk_rows(i, 0) * store_chunk_columns(i));
     v->list = calloc(most, sizeof *v->list);
-    v->scratch = calloc((size_t)v->options->threads, sizeof *v->scratch);
-    return v->list && v->scratch ? 0 : err_set(e, "%s: out of memory", path);
+    v->scratch = memory_need((size_t)v->options->threads, sizeof *v->scratch);
+    return v->list ? 0 : err_set(e, "%s: out of memory", path);
 }
 
 static void close_all(struct verify *v)
@@ -206,10 +207,7 @@ int verify_store(const char *path, const struct verify_options *o, struct verify
     *report = (struct verify_report){0};
     if (open_all(&v, path, e))
         goto out;
-    if (!(items = calloc((size_t)depth, sizeof *items))) {
-        err_set(e, "%s: out of memory", path);
-        goto out;
-    }
+    items = memory_need((size_t)depth, sizeof *items);
     for (; v.group < store_info(v.store)->group_count; v.group++)
         if (verify_group(&v, items, depth, e))
             goto out;

@@ -63,16 +63,14 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     memcpy(o->jpeg_subsampling, i->jpeg_subsampling, sizeof o->jpeg_subsampling);
 }
 
-/* After the job's tissue and regions are chosen (job_windows.h): fills j->result.origin,
- * the thresholds of its samples and its thumbnail. The message names the
- * file. */
+/* After the job's tissue and regions are chosen (job_windows.h): fills j->result.origin, the
+ * thresholds of its samples and its thumbnail. The message names the file. */
 static int job_describe_origin(struct job *j, struct err *e)
 {
     struct result_slide *r = &j->result;
     int64_t thresholds[FEATURES_SAMPLES];
     copy_attributes(store_info(j->store), &r->origin);
-    if (features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds))
-        return err_set(e, "%s: out of memory", j->path);
+    features_thresholds(j->tissue, j->inside, r->nx, r->ny, thresholds);
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         r->spectra[k].threshold = thresholds[k];
     return copy_thumbnail(j, e);

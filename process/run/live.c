@@ -210,9 +210,8 @@ static void write_slide(struct live *l, int64_t number, const struct result_slid
     char name[48];
     double sharp[FEATURES_QUANTILES] = {NAN, NAN, NAN};
     const bool counted = rows == s->ny; /* until then other threads write counts and maps */
-    struct err e = {""};
-    if (counted && result_find_quantiles(s, SHOWN_MAP, sharp, &e))
-        sharp[1] = NAN;
+    if (counted)
+        result_find_quantiles(s, SHOWN_MAP, sharp);
     snprintf(name, sizeof name, "%" PRId64 ".js", number);
     int bad = file_begin(&t, l, name);
     if (!bad) {

@@ -1,6 +1,8 @@
 /* cpu_octaves.c - see cpu_octaves.h. */
 #include "process/spectrum/cpu_octaves.h"
 
+#include "common/base/memory.h"
+
 #include <stdlib.h>
 
 /* --- the lists --- */
@@ -71,24 +73,19 @@ static struct cpu_ends list_all(struct cpu_octaves *c)
     return end;
 }
 
-int cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan, struct err *e)
+void cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan)
 {
     const size_t blocks = (size_t)lanes_blocks(plan->n);
     *c = (struct cpu_octaves){.window = plan->n};
-    c->octaves = malloc(blocks * (size_t)plan->n * LANES);
-    c->ends = malloc(blocks * sizeof *c->ends);
-    if (c->octaves && c->ends) {
-        find_octaves(c, plan);
-        const struct cpu_ends all = list_all(c);
-        c->rows = malloc((size_t)all.rows * sizeof *c->rows);
-        c->parts = aligned_alloc(16, (size_t)all.parts * sizeof *c->parts);
-    }
-    if (!c->rows || !c->parts) {
-        cpu_octaves_free(c);
-        return err_set(e, "out of memory");
-    }
+    c->octaves = memory_need(blocks, (size_t)plan->n * LANES);
+    c->ends = memory_need(blocks, sizeof *c->ends);
+    find_octaves(c, plan);
+    const struct cpu_ends all = list_all(c);
+    c->rows = memory_need((size_t)all.rows, sizeof *c->rows);
+    c->parts = aligned_alloc(16, (size_t)all.parts * sizeof *c->parts);
+    if (!c->parts)
+        memory_end();
     list_all(c);
-    return 0;
 }
 
 /* --- sums --- */

@@ -37,7 +37,7 @@ struct cpu_octaves {
     int8_t *octaves;             /* [blocks][window][LANES], by place; FEATURES_NONE: corners */
 };
 
-int cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan, struct err *e);
+void cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan);
 void cpu_octaves_free(struct cpu_octaves *c);
 
 /* Adds the classes of a block, [window][LANES], over each octave, or CPU_BELOW, to sums. */

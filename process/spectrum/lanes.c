@@ -9,6 +9,7 @@
 #define LANES_NAME(f) f##_plain
 #define LANES_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#include "common/base/memory.h"
 #include "process/spectrum/lanes_body.h"
 
 #ifdef __x86_64__
@@ -69,15 +70,11 @@ static void root_of_unity(float *w, double k, double n)
     w[1] = (float)-sin(2 * M_PI * k / n);
 }
 
-int lanes_plan_create(struct lanes_plan *p, int n, struct err *e)
+void lanes_plan_create(struct lanes_plan *p, int n)
 {
     *p = (struct lanes_plan){.n = n};
-    p->twiddles = malloc((size_t)n * 2 * sizeof(float)); /* 6 (n / 4 + n / 16 + ...) at most */
-    p->place = malloc((size_t)n * sizeof(int));
-    if (!p->twiddles || !p->place) {
-        lanes_plan_free(p);
-        return err_set(e, "out of memory");
-    }
+    p->twiddles = memory_need((size_t)n, 2 * sizeof(float)); /* 6 (n / 4 + n / 16 + ...) at most */
+    p->place = memory_need((size_t)n, sizeof(int));
     float *w = p->twiddles;
     for (int size = n; size > 4; size /= 4)
         for (int j = 0; j < size / 4; j++)
@@ -85,7 +82,6 @@ int lanes_plan_create(struct lanes_plan *p, int n, struct err *e)
                 root_of_unity(w, t * j, size);
     for (int k = 0; k < n; k++)
         p->place[k] = place_of(k, n);
-    return 0;
 }
 
 void lanes_plan_free(struct lanes_plan *p)
@@ -95,19 +91,13 @@ void lanes_plan_free(struct lanes_plan *p)
     *p = (struct lanes_plan){0};
 }
 
-int lanes_real_create(struct lanes_real *r, int n, const float *taper, struct err *e)
+void lanes_real_create(struct lanes_real *r, int n, const float *taper)
 {
     *r = (struct lanes_real){.n = n, .taper = taper};
-    if (lanes_plan_create(&r->half, n / 2, e))
-        return -1;
-    r->twiddles = malloc(((size_t)n / 4 + 1) * 2 * sizeof(float));
-    if (!r->twiddles) {
-        lanes_real_free(r);
-        return err_set(e, "out of memory");
-    }
+    lanes_plan_create(&r->half, n / 2);
+    r->twiddles = memory_need((size_t)n / 4 + 1, 2 * sizeof(float));
     for (int k = 0; k <= n / 4; k++)
         root_of_unity(r->twiddles + 2 * k, k, n);
-    return 0;
 }
 
 void lanes_real_free(struct lanes_real *r)

@@ -23,7 +23,7 @@ struct lanes_plan {
     int *place;      /* [n]: the index of frequency k after the transform */
 };
 
-int lanes_plan_create(struct lanes_plan *p, int n, struct err *e);
+void lanes_plan_create(struct lanes_plan *p, int n);
 void lanes_plan_free(struct lanes_plan *p);
 
 /* A transform of n real values through one of n / 2 complex values. */
@@ -34,7 +34,7 @@ struct lanes_real {
     const float *taper; /* [n] or NULL; the caller's */
 };
 
-int lanes_real_create(struct lanes_real *r, int n, const float *taper, struct err *e);
+void lanes_real_create(struct lanes_real *r, int n, const float *taper);
 void lanes_real_free(struct lanes_real *r);
 
 /* Floats of the scratch memory of `columns`. lanes_blocks: blocks of LANES frequencies that hold

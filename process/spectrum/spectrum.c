@@ -1,6 +1,8 @@
 /* spectrum.c - what all backends share; see spectrum.h. */
 #include "process/spectrum/spectrum.h"
 
+#include "common/base/memory.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,15 +82,12 @@ static int fill_start(struct spectrum_classes *c, int64_t n_edges)
     return (int)most;
 }
 
-int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p,
-                            struct err *e)
+void spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p)
 {
     const int64_t n_edges = p->bins + 1;
     *c = (struct spectrum_classes){0};
     c->n_edges = (uint32_t)n_edges;
-    c->edges = malloc((size_t)(n_edges + SPECTRUM_FEW_STEPS) * sizeof *c->edges);
-    if (!c->edges)
-        return err_set(e, "out of memory");
+    c->edges = memory_need((size_t)(n_edges + SPECTRUM_FEW_STEPS), sizeof *c->edges);
     for (int64_t k = 0; k < n_edges; k++) {
         double db = p->low_db + (p->high_db - p->low_db) * (double)k / (double)p->bins;
         double magnitude = pow(10, db / 20) - p->offset;
@@ -101,17 +100,12 @@ int spectrum_classes_create(struct spectrum_classes *c, const struct result_para
     for (c->shift = 17; c->shift >= 13; c->shift--) {
         c->cells = ((size_t)0x7f800000 >> c->shift) + 1; /* up to infinity */
         free(c->start);
-        c->start = malloc(c->cells * sizeof *c->start);
-        if (!c->start) {
-            spectrum_classes_free(c);
-            return err_set(e, "out of memory");
-        }
+        c->start = memory_need(c->cells, sizeof *c->start);
         c->steps = fill_start(c, n_edges);
         if (c->steps <= 1)
             break;
     }
     c->shift = c->shift < 13 ? 13 : c->shift;
-    return 0;
 }
 
 void spectrum_classes_free(struct spectrum_classes *c)

@@ -275,8 +275,7 @@ struct spectrum_classes {
     size_t cells;
     int shift, steps;
 };
-int spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p,
-                            struct err *e);
+void spectrum_classes_create(struct spectrum_classes *c, const struct result_params *p);
 void spectrum_classes_free(struct spectrum_classes *c);
 
 enum { SPECTRUM_FEW_STEPS = 4 };

@@ -1,4 +1,5 @@
 /* spectrum_cpu.c - the CPU backend: all threads together are one device; cpu_unit.h computes. */
+#include "common/base/memory.h"
 #include "process/spectrum/cpu_unit.h"
 
 #include "common/store/gray.h"
@@ -84,21 +85,19 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
  * a float takes one addition. The number added to the float's bits makes them reach the next
  * multiple of a cell at the edge, and replaces the cell's number by the class below the edge.
  */
-static int make_cells(struct spectrum *b)
+static void make_cells(struct spectrum *b)
 {
     const struct spectrum_classes *c = &b->classes;
     const uint32_t size = 1 << CPU_CELL_SHIFT;
     if (c->steps > 1 || c->shift != CPU_CELL_SHIFT || c->n_edges >= UINT32_MAX >> CPU_CELL_SHIFT)
-        return 0;
-    if (!(b->cells = malloc(c->cells * sizeof *b->cells)))
-        return -1;
+        return;
+    b->cells = memory_need(c->cells, sizeof *b->cells);
     for (uint32_t k = 0; k < c->cells; k++) {
         uint32_t edge;
         memcpy(&edge, &c->edges[c->start[k]], sizeof edge); /* NaN after the last */
         const uint32_t in_cell = edge >> CPU_CELL_SHIFT == k ? size - edge % size : 0;
         b->cells[k] = (c->start[k] - k) * size + in_cell;
     }
-    return 0;
 }
 
 /* Is there a bin for every magnitude, from 0 to that of a white window? */
@@ -119,49 +118,45 @@ static void choose_unit(struct spectrum *b)
     b->block = 8 * n > stride ? 8 * n / stride : 1;
 }
 
-static int open_tables(struct spectrum *b, struct err *e)
+static void open_tables(struct spectrum *b)
 {
     const int n = (int)b->params.window;
-    b->taper = malloc((size_t)n * sizeof(float));
-    b->circle = malloc((size_t)n * sizeof *b->circle);
-    if (!b->taper || !b->circle)
-        return err_set(e, "out of memory");
+    b->taper = memory_need((size_t)n, sizeof(float));
+    b->circle = memory_need((size_t)n, sizeof *b->circle);
     spectrum_gauss(&b->params, b->weights);
     spectrum_taper(&b->params, b->taper, b->taper_dft);
     for (int k = 0; k < n; k++) {
         b->circle[k][0] = cos(2 * M_PI * k / n);
         b->circle[k][1] = -sin(2 * M_PI * k / n);
     }
-    if (spectrum_classes_create(&b->classes, &b->params, e) || lanes_plan_create(&b->plan, n, e) ||
-        lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL, e))
-        return -1;
+    spectrum_classes_create(&b->classes, &b->params);
+    lanes_plan_create(&b->plan, n);
+    lanes_real_create(&b->real, n, b->taper_dft[1] != 0 ? b->taper : NULL);
     set_inside(b);
-    if (cpu_octaves_create(&b->octaves, &b->plan, e))
-        return -1;
-    return make_cells(b) ? err_set(e, "out of memory") : 0;
+    cpu_octaves_create(&b->octaves, &b->plan);
+    make_cells(b);
 }
 
 static int open_scratches(struct spectrum *b, struct err *e)
 {
-    b->scratch = calloc((size_t)b->threads, sizeof *b->scratch);
-    for (int t = 0; b->scratch && t < b->threads; t++)
+    b->scratch = memory_need((size_t)b->threads, sizeof *b->scratch);
+    for (int t = 0; t < b->threads; t++)
         if (open_scratch(b, &b->scratch[t]))
             return err_set(e, "out of memory");
-    return b->scratch ? 0 : err_set(e, "out of memory");
+    return 0;
 }
 
 static int cpu_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                     struct err *e)
 {
-    struct spectrum *b = calloc(1, sizeof *b);
+    struct spectrum *b = memory_need(1, sizeof *b);
     (void)note;
-    if (!b)
-        return err_set(e, "out of memory");
     b->params = s->params;
     b->threads = s->threads;
     b->lanes = lanes_best();
     choose_unit(b);
-    if (open_tables(b, e) || open_scratches(b, e)) {
+    open_tables(b);
+    if (open_scratches(b, e)) {
         free_all(b);
         return -1;
     }
