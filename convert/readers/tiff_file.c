@@ -3,6 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
+#include "convert/tile/tile.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -368,21 +369,11 @@ int tiff_file_check_level(const struct slide_file *file, const struct slide_info
 
 void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 {
-    static const struct {
-        uint16_t number;
-        const char *name;
-    } names[] = {
-        {1, "uncompressed"},  {5, "LZW"},           {6, "old-style JPEG"}, {7, "JPEG"},
-        {8, "deflate"},       {32773, "PackBits"},  {32946, "deflate"},    {33003, "JPEG 2000"},
-        {33004, "JPEG 2000"}, {33005, "JPEG 2000"}, {34712, "JPEG 2000"},  {50000, "zstd"},
-        {50001, "WebP"},
-    };
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (names[k].number == number) {
-            snprintf(text, size, "%s", names[k].name);
-            return;
-        }
-    snprintf(text, size, "of compression %" PRIu64, number);
+    const struct tile_compression *c = tile_compression(number);
+    if (c)
+        snprintf(text, size, "%s", c->name);
+    else
+        snprintf(text, size, "of compression %" PRIu64, number);
 }
 
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,

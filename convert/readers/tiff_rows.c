@@ -50,13 +50,8 @@ static void listen(void)
 
 bool tiff_rows_know(int compression)
 {
-    static const int known[] = {
-        COMPRESSION_NONE,     COMPRESSION_LZW,  COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,
-        COMPRESSION_PACKBITS, COMPRESSION_ZSTD, COMPRESSION_WEBP,          COMPRESSION_LZMA};
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (compression == known[k])
-            return TIFFIsCODECConfigured((uint16_t)compression);
-    return false;
+    const struct tile_compression *c = tile_compression((uint64_t)compression);
+    return c && c->in_rows && TIFFIsCODECConfigured((uint16_t)compression);
 }
 
 static tmsize_t segment_read(thandle_t handle, void *to, tmsize_t n)

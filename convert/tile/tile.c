@@ -37,16 +37,35 @@ static int samples_of(const struct tile_format *f)
     return f->photometric == TILE_PHOTOMETRIC_GRAY ? 1 : 3;
 }
 
-/* Is it one of these compressions, and has libtiff been built with it? */
+const struct tile_compression *tile_compression(uint64_t number)
+{
+    static const struct tile_compression rows[] = {
+        {COMPRESSION_NONE, "uncompressed", true, true},
+        {COMPRESSION_LZW, "LZW", true, true},
+        {COMPRESSION_OJPEG, "old-style JPEG", false, false},
+        {COMPRESSION_JPEG, "JPEG", false, false},
+        {COMPRESSION_ADOBE_DEFLATE, "deflate", true, true},
+        {COMPRESSION_PACKBITS, "PackBits", true, true},
+        {COMPRESSION_DEFLATE, "deflate", true, true},
+        {33003, "JPEG 2000", false, false},
+        {33004, "JPEG 2000", false, false},
+        {33005, "JPEG 2000", false, false},
+        {COMPRESSION_JP2000, "JPEG 2000", false, false},
+        {COMPRESSION_LZMA, "LZMA", false, true},
+        {COMPRESSION_ZSTD, "zstd", true, true},
+        {COMPRESSION_WEBP, "WebP", true, true},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].number == number)
+            return &rows[k];
+    return NULL;
+}
+
+/* Is it a compression that libtiff decodes here? */
 static bool tile_lossless_is_known(const struct tile_format *f)
 {
-    static const int known[] = {
-        COMPRESSION_NONE,     COMPRESSION_LZW,  COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,
-        COMPRESSION_PACKBITS, COMPRESSION_ZSTD, COMPRESSION_WEBP};
-    bool found = false;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        found |= f->compression == known[k];
-    return found && TIFFIsCODECConfigured((uint16_t)f->compression) &&
+    const struct tile_compression *c = tile_compression((uint64_t)f->compression);
+    return c && c->in_tiles && TIFFIsCODECConfigured((uint16_t)f->compression) &&
            (f->photometric == TILE_PHOTOMETRIC_RGB ||
             (f->photometric == TILE_PHOTOMETRIC_GRAY && f->compression != COMPRESSION_WEBP)) &&
            (f->predictor == PREDICTOR_NONE || f->predictor == PREDICTOR_HORIZONTAL);

@@ -40,6 +40,16 @@ enum {
     TILE_PHOTOMETRIC_YCBCR = 6,
 };
 
+/* TIFF's compressions. To read one more that libtiff decodes, add a row (tile.c). */
+struct tile_compression {
+    uint64_t number;
+    const char *name;
+    bool in_tiles,
+        in_rows; /* libtiff decodes it here: tiles at once (tile.h), segments row by row */
+};
+/* NULL: it is in no row. */
+const struct tile_compression *tile_compression(uint64_t number);
+
 struct tile_format {
     int compression, photometric;
     int predictor;         /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
