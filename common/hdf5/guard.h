@@ -27,7 +27,8 @@ struct guard_attribute {
     const char *name;
     const unsigned char *type, *space, *value;
     size_t type_bytes, space_bytes, value_bytes;
-    bool shared; /* its type or its space lies elsewhere */
+    bool shared;         /* its type or its space lies elsewhere */
+    uint32_t name_crc32; /* by which seals name it */
 };
 
 /* What the header of a table says: of a contiguous dataset with two dimensions. */

@@ -363,11 +363,9 @@ static int check_value(const struct guard_attribute *a, uint32_t want, struct er
 
 static int check_sealed(uint32_t name, uint32_t value, struct err *e)
 {
-    for (size_t k = 0; k < last.all.n; k++) {
-        const struct guard_attribute *a = &last.all.list[k];
-        if (codec_crc32(a->name, strlen(a->name)) == name)
-            return check_value(a, value, e);
-    }
+    for (size_t k = 0; k < last.all.n; k++)
+        if (last.all.list[k].name_crc32 == name)
+            return check_value(&last.all.list[k], value, e);
     return err_set(e, "another program has removed or renamed an attribute; make the file again");
 }
 
