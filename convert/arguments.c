@@ -107,7 +107,7 @@ static const struct command_option table[] = {
      COMMAND_TEXT(key)},
     {NULL, 0, "on-damage", "report|fail",
      "report: fill damaged tiles with the background and end with status 4; fail: reject the slide",
-     COMMAND_WORD(convert.refuse_damage), .also = "fill"},
+     COMMAND_WORD(convert.refuse_damage)},
 
     {"How it runs", 'j', "threads", "N", "threads that decode and compress",
      COMMAND_THREADS(convert.threads)},

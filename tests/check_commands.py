@@ -446,11 +446,4 @@ def test_closed_descriptors_do_not_damage_a_result():
         run(H5SPEC, "merge", "-q", "-o", os.path.join(tmp(), "m.h5"), out)
 
 
-def test_earlier_names_of_options_work_and_are_not_shown():
-    for command, words in (("map", ("--lenient",)), ("map", ("--range", "1:2")), ("plot", ("--range", "1:2"))):
-        p = run(H5SPEC, command, *words, "-o", "x.svg" if command == "plot" else "maps", status=2)
-        says(p.err, "no input file given")
-        expect(words[0] + " " not in run(H5SPEC, command, "--help").out, "%s --help shows %s", command, words[0])
-
-
 main(globals())

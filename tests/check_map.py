@@ -599,7 +599,7 @@ def scaled(v, low=20, high=50):
 def test_every_format_places_fiducials_within_a_cell():
     image, reader = pillow(), tiff_reader()
     for options, pitch, corner in (((), 128, 64), (("--blend", "tent", "--cell", "64"), 64, 0)):
-        out = draw("--format", "all", "--feature", "mean", "--range", "20:50", *options, fiducial_result())
+        out = draw("--format", "all", "--feature", "mean", "--colours", "20:50", *options, fiducial_result())
         file = {f.split(".", 1)[1]: os.path.join(out, f) for f in os.listdir(out)}
         # picture: pixel (i, j) is place (i, j)
         png = np.asarray(image.open(file["mean_db.png"]))
@@ -678,7 +678,7 @@ def test_partial_maps_what_there_is_and_says_so():
     says(image.open(os.path.join(out, "partial.mean_db.png")).info["Description"], "partial, missing groups 1,4-7")
     with open(os.path.join(out, "partial.ome.tif"), "rb") as f:
         says(f.read().decode("latin-1"), "partial: missing groups 1,4-7")
-    values, coverage = cells_of(part, "--lenient", "--blend", "tent")
+    values, coverage = cells_of(part, "--partial", "--blend", "tent")
     want, share = blended(maps["mean_db"], 900, 1500, "tent", 128)
     expect(np.array_equal(values["mean_db"], want, equal_nan=True) and np.abs(coverage - share).max() < 0.0006, "cells")
     expect(((coverage > 0) & (coverage < 1)).any(), "cells with some of their windows")
@@ -825,9 +825,9 @@ def test_usage_errors():
             (("-o", "x", "--feature", "sharpness", result), "the features are mean_db, std_db"),
             (("-o", "x", "--blend", "median", result), "--blend median: must be none, box"),
             (("-o", "x", "--cell", "32", result), "--cell has no effect without --blend"),
-            (("-o", "x", "--range", "1:2", result), "--colours is for one feature"),
-            (("-o", "x", "--feature", "mean", "--range", "5:5", result), "HIGH must be above LOW"),
-            (("-o", "x.csv", "--feature", "mean", "--range", "1:2", result), "--colours has no effect without pictures"),
+            (("-o", "x", "--colours", "1:2", result), "--colours is for one feature"),
+            (("-o", "x", "--feature", "mean", "--colours", "5:5", result), "HIGH must be above LOW"),
+            (("-o", "x.csv", "--feature", "mean", "--colours", "1:2", result), "--colours has no effect without pictures"),
             (("-o", "x", "--width", "100", result), "--width has no effect"),
             (("-o", "x", "--opacity", "101", "--format", "overlay", result), "--opacity")):
         says(run(H5SPEC, "map", *argv, status=2, cwd=tmp()).err, words)

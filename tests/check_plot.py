@@ -237,7 +237,7 @@ def test_map_of_a_slide():
     check_map(root, window_means(result), 20, 60)
     expect(not [t for t in texts(root) if t == "no value"], "nothing is hatched")
     says(caption(root), "each cell is a window")
-    root = parse(plot("--map", "--feature", "mean", "--range", "35:45.5", result)[0])
+    root = parse(plot("--map", "--feature", "mean", "--colours", "35:45.5", result)[0])
     check_map(root, window_means(result), 35, 45.5)
     values = window_means(result)
     says(

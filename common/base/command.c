@@ -43,8 +43,6 @@ static const char *word_at(const char *words, int k, size_t *n)
 static int find_word(const struct command_option *o, const char *text)
 {
     size_t n;
-    if (o->also && !strcmp(text, o->also))
-        return 0;
     for (int k = 0;; k++) {
         const char *word = word_at(argument_of(o), k, &n);
         if (!word || (n == strlen(text) && !strncmp(word, text, n)))
@@ -251,8 +249,6 @@ int command_help(const struct command *c)
     else
         printf("%s\n", c->summary);
     for (const struct command_option *o = c->options; o->name; o++) {
-        if (!o->help)
-            continue;
         if (o->section)
             printf("\n%s:\n", o->section);
         print_option(o, defaults);
@@ -316,7 +312,7 @@ static int list_prefixed(const struct command_option *options, const char *word,
     int count = 0;
     out[0] = 0;
     for (const struct command_option *o = options; o->name; o++)
-        if (o->help && !strncmp(o->name, word, n) && used < 512)
+        if (!strncmp(o->name, word, n) && used < 512)
             used +=
                 (size_t)snprintf(out + used, 512 - used, "%s--%s", count++ ? ", " : "", o->name);
     return count;

@@ -48,8 +48,7 @@ struct command_option {
     char letter;          /* 'o' for -o, or 0 */
     const char *name;     /* "output" for --output; NULL ends the table */
     const char *argument; /* "FILE", "auto|yes|no"; NULL: the option takes no argument */
-    /* %s becomes the default; without %s, " (default: ...)" is added if there is one. NULL: an
-     * earlier name, which works and is not shown. */
+    /* %s becomes the default; without %s, " (default: ...)" is added if there is one. */
     const char *help;
 
     /* The rest is written with the macros below. */
@@ -58,7 +57,6 @@ struct command_option {
     double low, high;           /* the default is shown if it is between them */
     size_t given;               /* of a bool that becomes true; 0: none */
     const char *shown;          /* the default of an option that has its own set() */
-    const char *also;           /* an earlier word for the first one, which is not shown */
     const char *(*words)(void); /* takes the place of `argument` */
     /* Gets the field at `at`, or with 0 all of ARGUMENTS. -1 is a usage error. */
     int (*set)(void *field, const char *arg, struct err *e);

@@ -144,7 +144,6 @@ static const struct command_option rows[] = {
      "also map slides with missing groups; with --scores, leave out rows that cannot be used; "
      "files are marked as partial",
      COMMAND_FLAG(setup.partial)},
-    {NULL, 0, "lenient", NULL, NULL, COMMAND_FLAG(setup.partial)},
     {"Map", 0, "feature", "LIST",
      "features, separated by commas: mean_db, std_db ... or all; with --scores, its columns",
      .shown = "all", COMMAND_TEXT(setup.feature_list)},
@@ -155,8 +154,6 @@ static const struct command_option rows[] = {
     {NULL, 0, "colours", "LOW:HIGH",
      "values at the ends of the colours of a single feature, dB (default: fixed for each feature, "
      "the same for all slides; scores: 0:1, or their range if it is larger)",
-     COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
-    {NULL, 0, "range", "LOW:HIGH", NULL,
      COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
     {"Regions", 0, "class", "NAME",
      "GeoJSON has annotations of this class, such as 'Out of focus', instead of tiles: the places "

@@ -141,8 +141,7 @@ static const struct command_option run_rows[] = {
      COMMAND_FLAG(accept_damage)},
     {NULL, 0, "on-damage", "report|fail",
      "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
-     "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged),
-     .also = "count"},
+     "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged)},
     {NULL, 0, "memory", "BYTES",
      "memory for pixels in flight, such as 512M (default: what serves the device best)",
      COMMAND_BYTES(memory, 1 << 20, INT64_C(1) << 50)},

@@ -68,8 +68,6 @@ static const struct command_option rows[] = {
      COMMAND_FLAG(setup.band)},
     {NULL, 0, "colours", "LOW:HIGH", "dB at the ends of the map's colours (default: %s for focus)",
      COMMAND_SPAN(setup.map_low, -1000, 1000), COMMAND_GIVEN(setup.colours)},
-    {NULL, 0, "range", "LOW:HIGH", NULL, COMMAND_SPAN(setup.map_low, -1000, 1000),
-     COMMAND_GIVEN(setup.colours)},
     COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
