@@ -243,8 +243,8 @@ static int outcomes_list_failures(struct outcomes *r, struct err *e)
     if (failed_list_write(r->failures, e))
         return -1;
     if (n > 0 && !r->o->quiet)
-        cli_say("%s lists %" PRId64 " slide%s without a store, for h5spec report --failed",
-                failed_list_path(r->failures), n, plural(n));
+        cli_say("%" PRId64 " slide%s no store; %s lists %s", n, n == 1 ? " has" : "s have",
+                failed_list_path(r->failures), n == 1 ? "it" : "them");
     return 0;
 }
 

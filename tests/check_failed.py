@@ -52,11 +52,11 @@ def test_everyday_commands_bring_failures_to_the_report():
     folder, work = slides(), tmp()
     stores, results = work + "/stores/", work + "/results/"
     p = convert(folder, stores)
-    says(p.err, "stores/failed.csv lists 1 slide without a store")
+    says(p.err, "1 slide has no store; ", "stores/failed.csv lists it")
     expect(lists(stores) == ["failed.csv"] and [r[0] for r in rows(stores + "failed.csv")] == [BROKEN], "%s", lists(stores))
     damage(stores, "other.h5")
     p = compute(stores, results, status=1)
-    says(p.err, "results/failed.csv lists 2 slides without a result")
+    says(p.err, "2 slides have no result; ", "results/failed.csv lists them")
     expect([r[0] for r in rows(results + "failed.csv")] == [BROKEN, "other.h5"], "%s", rows(results + "failed.csv"))
     says(rows(results + "failed.csv")[1][1], "truncated")
     broken = BROKEN.replace("\n", "?")  # as messages have it

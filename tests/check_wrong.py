@@ -439,13 +439,13 @@ def test_merge_names_a_missing_group():
 def test_merge_refuses_overlapping_groups():
     a, b = spectrum(grouped(), "--groups", "1-2"), spectrum(grouped(), "--groups", "2-3")
     p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
-    says(p.err, a, b, "both have group 2")
+    says(p.err, a, b, "same part of the slide (group 2)")
 
 
 def test_merge_names_the_files_that_overlap():
     a, b, c = (spectrum(grouped(), "--groups", g) for g in ("1", "3", "2-3"))
     p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, c, status=1)
-    says(p.err, "%s and %s: slide grouped: both have group 3" % (b, c))
+    says(p.err, "%s and %s: slide grouped: both hold the same part of the slide (group 3)" % (b, c))
 
 
 def test_merge_refuses_two_slides_of_one_name():

@@ -108,7 +108,7 @@ static const char *default_of(const struct command_option *o, const void *defaul
         snprintf(buf, 64, "%.*s", (int)n, word);
         return buf;
     case COMMAND_IS_THREADS:
-        snprintf(buf, 64, "%d, all processors", *(const int *)field);
+        snprintf(buf, 64, "all processors, here %d", *(const int *)field);
         return buf;
     case COMMAND_IS_INT:
     case COMMAND_IS_REAL:

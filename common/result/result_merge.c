@@ -364,7 +364,9 @@ static int take_groups(struct merge *m, struct result_slide *sum, const struct r
             continue;
         if (sum->groups[g])
             return err_set(
-                e, "%s and %s: slide %s: both have group %" PRId64 "; leave one of them out",
+                e,
+                "%s and %s: slide %s: both hold the same part of the slide (group %" PRId64
+                "); leave one of them out",
                 m->paths[m->owner[g]], m->paths[file], s->name, g + 1);
         sum->groups[g] = 1;
         m->owner[g] = file;

@@ -48,13 +48,13 @@ struct head {
     int64_t mcu_cols; /* px */
     int64_t interval; /* MCUs */
     bool has_jfif;
-    bool is_halved;  /* chroma of half height */
-    const char *odd; /* why its level cannot be cut into tiles, NULL so far */
+    bool is_halved;       /* chroma of half height */
+    const char *obstacle; /* why its level cannot be cut into tiles, NULL so far */
 };
 
 static bool is_odd(struct head *h, const char *why)
 {
-    h->odd = h->odd ? h->odd : why;
+    h->obstacle = h->obstacle ? h->obstacle : why;
     return false;
 }
 
@@ -226,7 +226,7 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
                           "4:4:0), which OpenSlide does not decode either; convert the slide "
                           "first, for example with bfconvert");
     if (!good || !take_grid(l, &h)) {
-        err_set(e, "%s", h.odd);
+        err_set(e, "%s", h.obstacle);
         return 0;
     }
     int r = keep_head(l, &h, e);

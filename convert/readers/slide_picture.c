@@ -61,7 +61,7 @@ static void picture_close(struct slide *s)
 
 /* --- which page of a TIFF file --- */
 
-/* A page that may be the slide: no smaller copy, label, macro or mask. */
+/* A page that may be the slide: not a reduced copy, label, macro or mask. */
 struct page {
     uint64_t at, width, height;
     bool in_strips;

@@ -233,7 +233,7 @@ static int tiff_open(struct slide **out, const struct slide_file *file, int64_t 
 static const char *tiff_contradiction(const struct slide *s)
 {
     if (((const struct tiff_slide *)s)->level.is_jfif)
-        return "the JPEG tiles are JFIF, so YCbCr, the photometric tag states RGB; read as YCbCr";
+        return "the tiles say YCbCr (JFIF), the photometric tag says RGB; read as YCbCr";
     return tile_file_contradiction(s);
 }
 

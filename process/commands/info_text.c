@@ -124,7 +124,9 @@ static void print_layout(const struct info_store *s)
     printf("chunks of %" PRId64 " x %" PRId64 " px\n", i->chunk_cols, i->chunk_rows);
     label("codec");
     printf("%s, %s", i->codec->name, number_size(stored, (double)s->extras.stored_bytes));
-    if (!isnan(s->ratio))
+    if (fabs(s->ratio - 1) < 0.005)
+        fputs(", as large as the pixels", stdout);
+    else if (!isnan(s->ratio))
         printf(", %.2f times smaller than the pixels", s->ratio);
     if (i->codec_reason[0]) {
         fputs("; ", stdout);

@@ -82,7 +82,7 @@ int failures_end(struct failed_list *l, const struct options *o, struct err *e)
     if (failed_list_write(l, e))
         return -1;
     if (n > 0 && !o->quiet)
-        cli_say("%s lists %" PRId64 " slide%s without a result, for h5spec report",
-                failed_list_path(l), n, n == 1 ? "" : "s");
+        cli_say("%" PRId64 " slide%s no result; %s lists %s", n, n == 1 ? " has" : "s have",
+                failed_list_path(l), n == 1 ? "it" : "them");
     return 0;
 }

@@ -87,7 +87,7 @@ static int add_class(void *ctx, const char *name, struct err *e)
                     COMMAND_FLAG(allow_duplicates)}
 #define MIX_MPP {NULL, 0, "mix-mpp", NULL, \
                  "accept slides of different resolution in one result; without it, those that " \
-                 "differ by more than 10 % from the first one by name are left out, with " \
+                 "differ by more than 10 % from the alphabetically first are left out, with " \
                  "status 1", \
                  COMMAND_FLAG(mix_mpp)}
 
@@ -104,7 +104,7 @@ static const struct command_option run_rows[] = {
      "each run needs a folder of its own", COMMAND_TEXT(live)},
     LIST,
     {NULL, 0, "task", "I/N|auto",
-     "compute only share I of N of the stores, into a folder; auto: the share of this task of a "
+     "compute share I of N of the stores; -o must be a folder; auto: the share of this task of a "
      "Slurm or Grid Engine array job", COMMAND_CALL(set_task)},
     {"Which windows count", 0, "tissue-only", NULL, "only windows with enough tissue",
      COMMAND_FLAG(params.tissue_only)},
@@ -117,7 +117,7 @@ static const struct command_option run_rows[] = {
      "FILE may be a folder with one file per slide, NAME.geojson", COMMAND_CALL(set_regions)},
     {NULL, 0, "roi-class", "NAME", "of these, only polygons of this class; may be repeated",
      COMMAND_CALL(add_class)},
-    {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside, from 0 to 1",
+    {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside the polygons, from 0 to 1",
      COMMAND_REAL(params.min_roi, 0, 1), COMMAND_GIVEN(min_roi)},
     {"Computing", 0, "window", "N", "windows of N x N px, a power of two from 64 to 1024",
      COMMAND_INT(params.window, 64, 1024)},
@@ -143,7 +143,8 @@ static const struct command_option run_rows[] = {
      "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
      "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged)},
     {NULL, 0, "memory", "BYTES",
-     "memory for pixels in flight, such as 512M (default: what serves the device best)",
+     "memory for pixels that are loaded but not yet computed (default: 128M per thread and at "
+     "most 512M on a CPU; 1536M per GPU, or 2304M if it decodes tiles)",
      COMMAND_BYTES(memory, 1 << 20, INT64_C(1) << 50)},
     {NULL, 0, "io", "auto|direct|buffered|gds",
      "how stores are read: direct (past the page cache), buffered, or gds (by the GPU itself, "
