@@ -76,7 +76,7 @@ def test_the_worst_slide_comes_first():
     expect(distances == sorted(distances, reverse=True) and distances[0] > 0, "%s", distances)
     lines = run(H5SPEC, "compare", a, b).out.splitlines()
     expect([line.split()[0] for line in lines[1:]] == [s["slide"] for s in compare(a, b)["slides"]], "%s", lines)
-    says(lines[0], "slide", "W1 dB", "mean dB", "std dB", "focus dB")
+    says(lines[0], "slide", "distance (W1) dB", "mean dB", "std dB", "focus dB")
     says(lines[3], "same", "0.0000", "identical")
 
 
@@ -224,6 +224,13 @@ def test_one_slide_each_is_compared_whatever_its_name():
     a, b = spectrum(folder_of(left=slide("x"))), spectrum(folder_of(right=slide("y")))
     (have,) = compare(a, b)["slides"]
     expect((have["slide"], have["slide_b"]) == ("left", "right") and have["w1_db"] > 0, "%s", have)
+    with h5py.File(a, "r") as f, h5py.File(b, "r") as g:
+        change = g["slides/right/profile"][()] - f["slides/left/profile"][()]
+    expect(np.abs([have["octave_%d" % (7 - k)] for k in range(7)] - change).max() < 1e-9, "%s: %s", change, have)
+    lines = run(H5SPEC, "compare", a, b).out.splitlines()
+    says(lines[3], "px per cycle", "64-128", "2-4")
+    expect(lines[4].split()[-6:] == ["%+.2f" % x for x in change[:6]], "%s: %s", change, lines)
+    expect(len(run(H5SPEC, "compare", a, a).out.splitlines()) == 2, "a change of nothing")
 
 
 def test_pairs_of_a_table():

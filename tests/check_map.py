@@ -862,7 +862,7 @@ def test_a_signal_leaves_no_unfinished_file():
 def test_json_says_what_was_written():
     out = os.path.join(tmp(), "maps")
     (j,) = json_lines(run(H5SPEC, "map", "-q", "--json", "--format", "csv,geojson", "-o", out, result_of(), os.path.join(tmp(), "gone.h5"), status=1).out)
-    expect(j == {"output": out, "files": 2, "slides": 1, "inputs_failed": 1}, "%s", j)
+    expect(j == {"output": out, "kind": "map", "files": 2, "slides": 1, "inputs_failed": 1}, "%s", j)
 
 
 main(globals())

@@ -43,7 +43,7 @@ def plot(*argv, status=0, name="p.svg"):
 
 def test_json_says_what_was_drawn():
     path, p = plot("--json", *corpus(3))
-    expect(json.loads(p.out) == {"output": path, "slides": 3}, "%s", p.out)
+    expect(json.loads(p.out) == {"output": path, "kind": "plot", "slides": 3}, "%s", p.out)
 
 
 # --- numbers ---

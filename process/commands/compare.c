@@ -46,6 +46,7 @@ struct compare_slide {
     double mpp_a, mpp_b;          /* of the stored level, um; NaN if unknown */
     bool other_resolution;        /* same_resolution.h: W1 says nothing about the slide */
     struct compare_change maps[RESULT_MAPS]; /* of those in `maps` below */
+    double octaves[FEATURES_OCTAVES];        /* of the mean levels; NaN where one is unknown */
 };
 
 struct compare {
@@ -132,7 +133,11 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
                            const struct result_slide *b, struct compare_slide *s)
 {
     const struct result_params *p = result_params(r->file[0]);
-    double mean[2], std[2];
+    double mean[2], std[2], profile[2][FEATURES_OCTAVES];
+    result_profile(p, &a->counts, profile[0]);
+    result_profile(p, &b->counts, profile[1]);
+    for (int o = 0; o < FEATURES_OCTAVES; o++)
+        s->octaves[o] = profile[1][o] - profile[0][o];
     result_moments(p, a->counts.histogram, &mean[0], &std[0]);
     result_moments(p, b->counts.histogram, &mean[1], &std[1]);
     snprintf(s->name, sizeof s->name, "%s", a->name);
@@ -418,16 +423,18 @@ static void set_defaults(void *ctx)
 const struct command compare_options = {
     OPTIONS_COMMAND("compare", rows, set_defaults), .usage = "[options] A.h5 B.h5",
     .summary = "show what changed between two results of the same slides",
-    .details = "Compares the slides of two results: did another scanner firmware, a new export or "
-               "another codec change anything? Slides are matched by name, those without a match "
-               "by OpenSlide's quickhash; results of one slide each are compared whatever its "
-               "name. If nothing can be compared, the status is 1. For each slide, worst first, it "
-               "prints the Wasserstein-1 "
-               "distance W1 between the histograms, the change of mean and std from A to B, and "
-               "how much window_mean_db, window_focus_db, window_fine_db and window_sharp_db "
-               "differ: the mean over all windows. Windows of glass are among them, unless h5spec "
-               "run left them out (--tissue-only). The parameters of both results must be equal. "
-               "The results of a folder are compared after h5spec merge.",
+    .details =
+        "Compares the slides of two results: did another scanner firmware, a new export or "
+        "another codec change anything? Slides are matched by name, those without a match "
+        "by OpenSlide's quickhash; results of one slide each are compared whatever its "
+        "name. If nothing can be compared, the status is 1. For each slide, worst first, it "
+        "prints the Wasserstein-1 distance W1 between the histograms, the change of mean and "
+        "std from A to B, and how much window_mean_db, window_focus_db, window_fine_db and "
+        "window_sharp_db differ: the mean over all windows; of a single slide also the "
+        "change of its spectrum by octaves. h5spec plot draws the histograms of both. "
+        "Windows of glass are among them, unless h5spec run left them out (--tissue-only). "
+        "The parameters of both results must be equal. The results of a folder are compared "
+        "after h5spec merge.",
     .example = "h5spec compare --limit 0.1 before.h5 after.h5"};
 
 /* --- the verdict --- */
@@ -488,6 +495,11 @@ static void put_slide(const struct compare_slide *s, const bool *maps)
     json_real("mpp_b", s->mpp_b);
     json_bool("other_resolution", s->other_resolution);
     json_bool("identical", s->identical);
+    for (int o = 0; o < FEATURES_OCTAVES; o++) {
+        char key[16];
+        snprintf(key, sizeof key, "octave_%d", FEATURES_OCTAVE(o));
+        json_real(key, s->octaves[o]);
+    }
     for (int m = 0; m < RESULT_MAPS; m++)
         if (s->same_shape && maps[m])
             put_change(result_map_kind(m)->name, &s->maps[m]);
@@ -506,8 +518,9 @@ static void put_names(const char *key, char *const *names, int64_t n)
 
 static void print_json(const struct arguments *a, const struct compare *c)
 {
-    json_begin("a", a->paths[0]);
-    json_text("b", a->paths[1]);
+    json_begin("input_a", a->paths[0]);
+    json_text("input_b", a->paths[1]);
+    json_text("kind", "result");
     json_int("compared", c->n);
     json_int("identical", identical(c));
     json_int("other_resolution", other_resolution(c));
@@ -551,11 +564,11 @@ static void print_name(const char *name, int columns)
     printf("%s%*s", out, columns - used, "");
 }
 
-static void print_db(double value, const char *form)
+static void print_db(int columns, double value, const char *form)
 {
     char out[32];
     snprintf(out, sizeof out, form, value);
-    printf(" %9s", isnan(value) ? "-" : out);
+    printf(" %*s", columns, isnan(value) ? "-" : out);
 }
 
 /* What the numbers do not show. */
@@ -579,12 +592,12 @@ static void print_note(const struct compare_slide *s)
 static void print_slide(const struct compare_slide *s, int columns, const bool *maps)
 {
     print_name(s->name, columns);
-    print_db(s->w1_db, "%.4f");
-    print_db(s->mean_db, "%+.4f");
-    print_db(s->std_db, "%+.4f");
+    print_db(16, s->w1_db, "%.4f");
+    print_db(9, s->mean_db, "%+.4f");
+    print_db(9, s->std_db, "%+.4f");
     for (int m = 0; m < RESULT_MAPS; m++)
         if (maps[m])
-            print_db(s->same_shape ? s->maps[m].mean : NAN,
+            print_db(9, s->same_shape ? s->maps[m].mean : NAN,
                      result_map_kind(m)->type == RESULT_INT16 ? "%.2f" : "%.3f");
     print_note(s);
 }
@@ -597,10 +610,26 @@ static void print_only(char *const *names, int64_t n, const char *path)
     }
 }
 
+/* What changed as a spectrum: the mean level of each octave but the finest, which corners have. */
+static void print_octaves(const struct compare_slide *s)
+{
+    printf("\n%-*s", LEAST_COLUMNS, "px per cycle");
+    for (int o = 0; o < FEATURES_OCTAVES - 1; o++) {
+        char octave[16];
+        const int px = 1 << (FEATURES_OCTAVES - o);
+        snprintf(octave, sizeof octave, "%d-%d", px / 2, px);
+        printf(" %9s", octave);
+    }
+    printf("\n%-*s", LEAST_COLUMNS, "change of level, dB");
+    for (int o = 0; o < FEATURES_OCTAVES - 1; o++)
+        print_db(9, s->octaves[o], "%+.2f");
+    putchar('\n');
+}
+
 static void print_table(const struct arguments *a, const struct compare *c)
 {
     const int columns = name_columns(c);
-    printf("%-*s %9s %9s %9s", columns, "slide", "W1 dB", "mean dB", "std dB");
+    printf("%-*s %16s %9s %9s", columns, "slide", "distance (W1) dB", "mean dB", "std dB");
     for (int m = 0; m < RESULT_MAPS; m++)
         if (c->maps[m])
             printf(" %9s", result_map_kind(m)->change);
@@ -609,6 +638,8 @@ static void print_table(const struct arguments *a, const struct compare *c)
         print_slide(&c->slides[k], columns, c->maps);
     for (int k = 0; k < 2; k++)
         print_only(c->only[k], c->n_only[k], a->paths[k]);
+    if (c->n == 1 && !c->slides[0].identical)
+        print_octaves(&c->slides[0]);
 }
 
 static void last_line(const struct arguments *a, const struct compare *c)

@@ -39,6 +39,7 @@ static void print_json(const struct merging *m, const struct result *r, double s
     double mean, std;
     result_moments(result_params(r), c->histogram, &mean, &std);
     json_begin("output", o->output);
+    json_text("kind", "result");
     json_int("results", o->files.n);
     json_int("slides", result_slides(r));
     json_int("left_out", m->resolution.others);

@@ -357,6 +357,7 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
     char memory[32], time[32];
     if (a->json) {
         json_begin("output", a->setup.output);
+        json_text("kind", "map");
         json_int("files", done->files);
         json_int("slides", done->slides);
         json_int("inputs_failed", done->failed + a->files.failed);

@@ -134,6 +134,7 @@ static int run(struct arguments *a, int argc, char **argv)
         return cli_failed(&e);
     if (a->json) {
         json_begin("output", a->setup.output);
+        json_text("kind", "plot");
         json_int("slides", slides);
         puts("}");
     }

@@ -150,6 +150,7 @@ static int check_inputs(const struct arguments *a, struct err *e)
 static void print_json(const struct arguments *a, int64_t bad, const int64_t *verdicts)
 {
     json_begin("output", a->setup.output);
+    json_text("kind", "report");
     json_int("pass", verdicts[REPORT_PASS]);
     json_int("not_judged", verdicts[REPORT_NOT_JUDGED]);
     json_int("review", verdicts[REPORT_REVIEW]);
