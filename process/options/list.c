@@ -128,9 +128,20 @@ static void note_file(void *ctx, const char *path)
     *(bool *)ctx = true;
 }
 
-bool list_has_stores(const char *folder)
+static bool has_stores(const char *folder)
 {
     return notes(folder, note_store);
+}
+
+const char *list_only_stores(const struct list *l)
+{
+    for (int k = 0; k < l->n; k++)
+        if (!store_is(l->paths[k]))
+            return NULL;
+    for (int k = 0; k < l->n_folders; k++)
+        if (has_stores(l->folders[k]))
+            return l->folders[k];
+    return l->n > 0 ? l->paths[0] : NULL;
 }
 
 static int has_no_stores(const char *folder, struct err *e)
@@ -149,7 +160,8 @@ static void expand_folder(struct list *out, const char *folder, enum list_kind k
     out->folders = memory_grow(out->folders, out->n_folders, sizeof *out->folders);
     out->folders[out->n_folders++] = memory_copy(folder);
     folder_find(folder, &ops, &s);
-    if (out->n == before && s.problems == 0 && !(kind == LIST_REPORT && has_failed_list(folder))) {
+    if (out->n == before && s.problems == 0 &&
+        !(kind == LIST_REPORT && (has_failed_list(folder) || has_stores(folder)))) {
         struct err why = {""};
         if (kind == LIST_STORES)
             has_no_stores(folder, &why);

@@ -47,7 +47,8 @@ void list_free(struct list *l);
  * is. */
 int list_lacks_output(const struct list *l, const char *what, struct err *e);
 
-/* Has a folder any store? */
-bool list_has_stores(const char *folder);
+/* Of a list without results: its first folder that has stores, or file, if all files are stores;
+ * else NULL. */
+const char *list_only_stores(const struct list *l);
 
 #endif

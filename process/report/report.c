@@ -255,6 +255,12 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 /* --- all --- */
 
+/* The same slide with the same numbers: of a merged result beside those that it was made of. */
+static bool is_copy(const struct report_slide *a, const struct report_slide *b)
+{
+    return a->windows == b->windows && !memcmp(a->metric, b->metric, sizeof a->metric);
+}
+
 /* A slide may be in one result only: counted twice, it would weigh twice. */
 static int drop_duplicates(struct loader *l, struct err *e)
 {
@@ -268,6 +274,10 @@ static int drop_duplicates(struct loader *l, struct err *e)
             continue;
         }
         const char *other = l->setup->files[all->slide[kept - 1].file];
+        if (is_copy(&all->slide[kept - 1], s)) {
+            report_slide_free(s);
+            continue;
+        }
         err_set(&why,
                 "%s: slide %s is in %s, too; only the first is used (parts of a slide are "
                 "added up by h5spec merge)",

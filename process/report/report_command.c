@@ -194,14 +194,14 @@ static int run(struct arguments *a, int argc, char **argv)
     list_expand(&a->files, LIST_REPORT);
     if (check_inputs(a, &e))
         return command_usage_error(&report_options, &e);
-    for (int k = 0; k < a->files.n_folders && a->files.n == 0; k++)
-        if (list_has_stores(a->files.folders[k])) {
-            err_set(&e,
-                    "%s: has stores but no results; run h5spec run -o results/ %s first, then "
-                    "h5spec report -o %s results/",
-                    a->files.folders[k], a->files.folders[k], a->setup.output);
-            return cli_failed(&e);
-        }
+    const char *stores = list_only_stores(&a->files);
+    if (stores) {
+        err_set(&e,
+                "%s: stores, not results; run h5spec run -o results/ %s first, then h5spec report "
+                "-o %s results/",
+                stores, stores, a->setup.output);
+        return cli_failed(&e);
+    }
     if (a->files.n == 0 && a->files.failed > 0 && !a->setup.failed)
         return EXIT_PART;
     a->setup.files = a->files.paths;
