@@ -150,7 +150,7 @@ def test_reasons_are_in_words():
 
 def test_every_word_is_defined_once():
     path, _ = report(results("--slides", "12"))
-    words = re.findall(r"<dt>(.*?)</dt>", text_of(path))
+    words = re.findall(r"<dt[^>]*>(.*?)</dt>", text_of(path))
     expect(len(words) > 12 and len(set(words)) == len(words), "%s", sorted(words))
 
 
@@ -169,7 +169,8 @@ def test_the_plain_table_has_name_verdict_and_reason():
 
 
 def test_the_first_line_says_what_to_look_at():
-    for options, want in ((("--slides", "60", "--blurred", "5"), "5 of 60 slides are blurred."), (("--slides", "9"), "9 slides are not judged")):
+    for options, want in ((("--slides", "60", "--blurred", "5"), "5 of 60 slides are blurred."), (("--slides", "9"), "9 slides are not judged"),
+                          (("--slides", "12", "--no-tissue"), "12 slides need a look.")):
         text = plain(report(results(*options))[0])[0]
         expect(0 <= text.find(want) < 120 and text.find("unusual: more") > text.find("For experts: definitions") or "unusual: more" not in text, "%s", text[:200])
 
@@ -556,13 +557,32 @@ def test_other_parameters_and_damaged_files_are_listed():
     cut = os.path.join(tmp(), "cut.h5")
     with open(results(), "rb") as f, open(cut, "wb") as g:
         g.write(f.read()[:20000])
-    path, p = report(results(), other, cut, results(), status=1)
+    again = results("--seed", "2", name="again.h5")
+    path, p = report(results(), other, cut, again, status=1)
     says(p.err, "other.h5: parameters differ", "stride is 128 and 256", cut + ":", "only the first is used")
     text, _ = plain(path)
     says(text, "22 slides", "other.h5", "cut.h5", "parameters differ", "made-00004 is in")
     expect(len(data_of(path)["names"]) == 10, "slides")
-    for known in (other, cut, results()):
+    for known in (other, cut, results(), again):
         expect(known in p.err and os.path.dirname(known) not in text_of(path), "the page shows the folder of %s", known)
+
+
+def test_a_merged_result_beside_its_parts_adds_nothing():
+    """Each slide passed and failed: it "is in corpus.h5, too"."""
+    folder = os.path.join(tmp(), "results")
+    os.mkdir(folder)
+    shutil.copy(results("--slides", "12"), folder)
+    run(H5SPEC, "merge", "-o", os.path.join(folder, "corpus.h5"), folder)
+    expect([r["verdict"] for r in table_of(folder)] == ["pass"] * 12, "%s", table_of(folder))
+
+
+def test_a_report_of_stores_writes_nothing():
+    path = store(made())
+    page = os.path.join(tmp(), "r.html")
+    for given in (path, os.path.dirname(path)):
+        p = run(H5SPEC, "report", "-o", page, given, status=1)
+        expect(p.err.count("\n") == 1 and not os.path.exists(page), "%s", p.err)
+        says(p.err, given + ": stores, not results; run h5spec run -o results/ " + given)
 
 
 def test_failed_slides_are_listed():
@@ -649,7 +669,7 @@ def test_hostile_names():
     with Page(page) as b:
         b.wait_for("document.documentElement.dataset.ready")
         expect(b.run("document.title") == "Spectra of %d slides" % len(HOSTILE), "title")
-        shown = b.text(".rows .slide")
+        shown = b.run("[...document.querySelectorAll('.rows .slide')].map(e => e.title)")
         expect(HOSTILE[0] in shown and HOSTILE[1] in shown and "a?txt.exe" in shown, "%s", shown)
         b.key("p")
         b.key("Enter")
@@ -695,14 +715,15 @@ def test_names_become_numbers():
     with open(cut, "wb") as f:
         f.write(b"\x89HDF\r\n\x1a\n")
     failed = table("slide,reason", "/x/Miller-99.svs,Miller: no")
-    texts, key = numbered("--failed", failed, source, cut, source, status=1)
+    again = results("--seed", "2", "--names", names("Miller-%d" % k for k in range(12)), name="Miller-again.h5")
+    texts, key = numbered("--failed", failed, source, cut, again, status=1)
     for name, text in texts.items():
         expect("Miller" not in text and os.path.dirname(source) not in text, "%s", name)
     numbers = dict((k["slide"], k["number"]) for k in key[:12])
     expect(list(numbers) == sorted("Miller-%d" % k for k in range(12)) and key[0]["number"] == "slide 01" and key[0]["result"] == source, "%s", key)
     expect("slide 12" in texts["r.html"], "numbers")
     bad = {k["slide"]: k for k in key[12:]}
-    expect(len(key) == 12 + 1 + 12 + 1 and bad["Miller-cut.h5"]["result"] == cut and bad["Miller-3"]["result"] == source, "%s", bad)
+    expect(len(key) == 12 + 1 + 12 + 1 and bad["Miller-cut.h5"]["result"] == cut and bad["Miller-3"]["result"] == again, "%s", bad)
     expect(bad["/x/Miller-99.svs"]["reason"] == "Miller: no" and bad["Miller-cut.h5"]["reason"].startswith("Miller-cut.h5: "), "%s", bad)
     for k in bad.values():
         expect(k["number"] in texts["r.html"] and k["number"] in texts["t.csv"], "%s", k)
@@ -1170,6 +1191,31 @@ def test_map_and_thumbnail_are_registered():
         want = [64 / data["width"][k], 64 / data["height"][k], 128 * data["nx"][k] / data["width"][k], 128 * data["ny"][k] / data["height"][k]]
         got = [(canvas[0] - frame[0]) / frame[2], (canvas[1] - frame[1]) / frame[3], canvas[2] / frame[2], canvas[3] / frame[3]]
         expect(np.allclose(got, want, atol=0.01), "%s, not %s", got, want)
+
+
+def test_heads_lead_to_definitions():
+    with opened(report(results("--slides", "30"))[0]) as page:
+        names = page.run("[...document.querySelectorAll('.head .define')].map(e => e.hash.slice(1))")
+        expect(len(names) > 8 and page.run("%s.every(n => document.getElementById(n).tagName == 'DT')" % names), "%s", names)
+        expect(not page.run("document.querySelector('#definitions details').open"), "not folded")
+        page.run("document.querySelector('.head .define').click()")
+        expect(page.run("document.activeElement.id") == names[0] == "focus_p50", "%s", names)
+        expect(page.run("(b => b.top > 0 && b.bottom < innerHeight)(document.activeElement.getBoundingClientRect())"), "out of sight")
+        expect(page.run("document.getElementById('dialog').hidden && document.querySelector('[aria-sort=descending]').className") == "reasons", "sorted")
+
+
+def test_a_swipe_shows_the_next_slide():
+    with opened(report(results("--slides", "30"))[0]) as page:
+        page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        page.key("j")
+        page.key("Enter")
+        seen = page.text("#opened")
+        for x, y in ((-200, 0), (-200, 300), (-20, 0), (200, 0)):  # next; no swipe; no swipe; previous
+            page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": 300, "y": 100}])
+            page.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=[{"x": 300 + x, "y": 100 + y}])
+            page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            seen += page.text("#opened")
+        expect(seen[0] != seen[1] == seen[2] == seen[3] and seen[4] == seen[0], "%s", seen)
 
 
 @later("ci")

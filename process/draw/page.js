@@ -1,11 +1,11 @@
-// page.js - shows the numbers of a report (report_data.c writes them). No library, no request.
+// page.js - shows the numbers of a report (report_data.c writes them). No request.
 'use strict';
 (function () {
-const D = JSON.parse(document.getElementById('data').textContent);
+const byId = id => document.getElementById(id), D = JSON.parse(byId('data').textContent);
 const VERDICTS = ['pass', 'not judged', 'review', 'fail'], LEAST = 10; // slides, to say what is usual
-const COMMANDS = {}; // of failed slides, by number
+const STAY = {preventScroll: true}, COMMANDS = {}; // of failed slides, by number
 D.failed.forEach(f => addFailure(f[0], f[1]));
-const N = D.names.length, W1 = D.metrics.length - 1, TISSUE = D.metrics.findIndex(m => m.name === 'tissue_fraction'), NARROW = window.matchMedia('(max-width: 40rem)');
+const N = D.names.length, W1 = D.metrics.length - 1, metric = name => D.metrics.findIndex(m => m.name === name), TISSUE = metric('tissue_fraction'), NARROW = matchMedia('(max-width: 40rem)');
 
 // An input without numbers is in no pool.
 function addFailure(name, reason) {
@@ -21,7 +21,8 @@ function addFailure(name, reason) {
 // --- small helpers ---
 
 function el(parent, name, attributes, text) {
-  const e = document.createElement(name);
+  const [tag, ...classes] = name.split('.'), e = document.createElement(tag);
+  e.classList.add(...classes);
   for (const k in attributes || {}) {
     if (k === 'on') for (const type in attributes.on) e.addEventListener(type, attributes.on[type]);
     else e.setAttribute(k, attributes[k]);
@@ -46,11 +47,11 @@ function stands(k) { return D.verdict[k] > 1; } // for review, or fails
 const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0])};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
 function rowHeight() { return NARROW.matches ? 62 : 42; }
-// Long names differ at their ends: that of a DICOM file is a number of 60 digits.
-function short(name) { return name.length > 32 ? name.slice(0, 14) + '\u2026' + name.slice(-14) : name; }
-// Copies a text. Works without the right to the clipboard, which pages from a mail lack.
+// Long names, as those of DICOM files, differ at their ends.
+function short(name) { return name.length > 26 ? name.slice(0, 10) + '\u2026' + name.slice(-15) : name; }
+// Works without the right to the clipboard, which pages from a mail lack.
 function copyButton(parent, text, label) {
-  return el(parent, 'button', {type: 'button', 'class': 'copy', title: text, on: {click: e => {
+  return el(parent, 'button.copy', {title: text, on: {click: e => {
     const t = el(show.dialog, 'textarea', {}, text);
     t.select();
     document.execCommand('copy');
@@ -71,11 +72,11 @@ const ONLY = {
 const marks = new Set();
 let view = [];
 
-// Slides that fail come first, then those for review by how far they are from what is usual; then those with a note.
+// What fails comes first, then what needs review, by how far it is from what is usual; then what has a note.
 function urgency(k) {
   return 1e8 * D.verdict[k] + D.strength[k] + (reasons(k).length ? 1 : 0);
 }
-// With a shape for those who see no colour.
+// With a shape for those who see no colour
 function verdict(k) { return ['\u25cf ', '\u25cb ', '\u25b2 ', '\u2715 '][D.verdict[k]] + VERDICTS[D.verdict[k]]; }
 let COLUMNS = [
   {title: 'mark', cell: k => (marks.has(k) ? '\u2713' : ''), value: k => (marks.has(k) ? 1 : 0)},
@@ -87,9 +88,9 @@ let COLUMNS = [
 // With the unit, and which end is good.
 function heading(i) {
   const m = D.metrics[i], unit = m.unit.trim();
-  return i === SHARP ? 'sharpness (less \u2194 more; dB)' : m.title + (unit ? ' (' + unit + ')' : '');
+  return i === SHARP ? 'sharpness (dB, less \u2194 more)' : m.title + (unit ? ' (' + unit + ')' : '');
 }
-const SHARP = D.metrics.findIndex(m => m.name === 'focus_p50'), FIRST = [SHARP, D.metrics.findIndex(m => m.name === 'blurred_share')];
+const SHARP = metric('focus_p50'), FIRST = [SHARP, metric('blurred_share')];
 FIRST.concat(D.metrics.map((m, i) => i).filter(i => !FIRST.includes(i)))
   .forEach(i => COLUMNS.push({title: heading(i), name: D.metrics[i].name, more: !FIRST.includes(i), metric: i, cell: k => number(k, i), value: k => D.m[i][k]}));
 COLUMNS.push({title: 'places measured', more: true, cell: k => String(D.windows[k]), value: k => D.windows[k]});
@@ -98,17 +99,17 @@ COLUMNS = COLUMNS.filter(c => c.metric === undefined || D.m[c.metric].some(x => 
 const BY_REASON = COLUMNS.findIndex(c => c.title === 'reasons');
 state.sort = BY_REASON;
 
-// The sharpness between the least and the most of all slides, on the band of half of the slide's group.
+// Sharpness, from the least to the most of all slides, on the band of half of the group.
 const known = D.m[SHARP].filter(x => x !== null), LOW = known.reduce((a, b) => Math.min(a, b), 0), HIGH = known.reduce((a, b) => Math.max(a, b), LOW + 1e-9);
 function bar(parent, k) {
   const at = x => 100 * Math.max(0, Math.min(1, (x - LOW) / (HIGH - LOW))), s = poolOf(k).m[SHARP];
   if (D.m[SHARP][k] === null || s[0] < LEAST) return;
-  const track = el(parent, 'i', {'class': 'track'});
-  Object.assign(el(track, 'i', {'class': 'band'}).style, {left: at(s[1]) + '%', width: at(s[3]) - at(s[1]) + '%'});
-  el(track, 'i', {'class': 'own'}).style.left = at(D.m[SHARP][k]) + '%';
+  const track = el(parent, 'i.track');
+  Object.assign(el(track, 'i.band').style, {left: at(s[1]) + '%', width: at(s[3]) - at(s[1]) + '%'});
+  el(track, 'i.own').style.left = at(D.m[SHARP][k]) + '%';
 }
 
-// A word is found where a word begins; one that begins with a digit is found anywhere.
+// Words are found at their beginning, digits anywhere.
 function holds(text, word) {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1))
     if (at === 0 || /^[0-9]/.test(word) || !/[\p{L}\p{N}]/u.test(text[at - 1]) || !/^[\p{L}\p{N}]/u.test(word)) return true;
@@ -120,7 +121,7 @@ function columnOf(word) {
   const all = D.metrics.map((m, i) => i), i = all.findIndex(i => D.metrics[i].name === word), j = FIRST.concat(all).find(i => D.metrics[i].title.startsWith(word));
   return i >= 0 ? D.m[i] : j === undefined ? null : D.metrics[j].unit === ' %' ? D.m[j].map(x => x === null ? x : 100 * x) : D.m[j];
 }
-// "word" begins a word of a name, a group or a reason; "sharpness < -40" compares a metric.
+// Words of a name, a group or a reason; "sharpness < -40" compares a metric.
 function makeFilter(text) {
   state.unknown = '';
   const tests = text.toLowerCase().replace(/\s*(<=|>=|<|>|=)\s*/g, '$1').split(/\s+/).filter(Boolean).map(word => {
@@ -143,7 +144,7 @@ function compare(a, b) { // values that are missing come last, whatever the orde
   return (state.down ? -order : order) || (D.m[W1][b] || 0) - (D.m[W1][a] || 0) || a - b;
 }
 function countText() {
-  return (state.unknown ? 'no number is called ' + state.unknown + ' (try sharpness, tissue); ' : '') + view.length + ' of ' + N + ' slides' +
+  return (state.unknown ? 'no number is called ' + state.unknown + ' (try sharpness, tissue); ' : '') + view.length + ' of ' + N + (N === 1 ? ' slide' : ' slides') +
     (marks.size ? ', ' + marks.size + ' marked' : '');
 }
 function refresh() {
@@ -162,13 +163,13 @@ function refresh() {
 
 // --- pictures: texts in script elements of 64 slides each, read when they are needed ---
 
-const P = document.getElementById('pictures') ? JSON.parse(document.getElementById('pictures').textContent) : null;
+const P = byId('pictures') ? JSON.parse(byId('pictures').textContent) : null;
 const blocks = {};
 function picturesOf(k) { // {map, thumb}: base64 texts, "" where there is none
   const b = Math.floor(k / (P ? P.per : 1));
   if (!P) return {};
   if (!blocks[b]) {
-    const e = document.getElementById('p' + b); // it may not be there yet while the page is being loaded
+    const e = byId('p' + b); // it may not be there yet while the page is being loaded
     if (!e || (document.readyState === 'loading' && !e.nextElementSibling)) return {};
     blocks[b] = e.textContent.split('\n');
   }
@@ -188,10 +189,10 @@ function picture(parent, kind, text, alt) {
 
 // --- controls ---
 
-const app = document.getElementById('app');
+const app = byId('app');
 const show = {};
 function controls() {
-  const bar = el(app, 'div', {'class': 'bar'});
+  const bar = el(app, 'div.bar');
   show.filter = el(bar, 'input', {type: 'search', id: 'filter', placeholder: 'filter: words, or sharpness < -40',
     'aria-label': 'filter', on: {input: e => { state.filter = e.target.value; refresh(); }}});
   const label = el(bar, 'label');
@@ -202,16 +203,16 @@ function controls() {
     el(show.pool, 'option', {value: -1}, 'all groups');
     D.pools.forEach((p, i) => el(show.pool, 'option', {value: i}, p.label + ' (' + p.n + ')'));
   }
-  show.more = el(bar, 'button', {id: 'more', type: 'button', 'aria-pressed': false, on: {click: toggleColumns}}, 'more columns');
-  show.toggle = el(bar, 'button', {id: 'toggle', type: 'button', on: {click: togglePictures}}, 'pictures');
-  el(bar, 'button', {id: 'download', type: 'button', on: {click: () => save('slides.txt', listText())}}, 'download list');
+  show.more = el(bar, 'button', {id: 'more', 'aria-pressed': false, on: {click: toggleColumns}}, 'more columns');
+  show.toggle = el(bar, 'button', {id: 'toggle', on: {click: togglePictures}}, 'pictures');
+  el(bar, 'button', {id: 'download', on: {click: () => save('slides.txt', listText())}}, 'download list');
   show.count = el(bar, 'span', {id: 'count', role: 'status'});
 }
 // The counts at the top of the page show the slides that they count.
 function makeCounts() {
   show.only = [...document.querySelectorAll('header [data-show]')].map(li => {
     li.hidden = false;
-    const b = el(null, 'button', {type: 'button', 'data-show': li.dataset.show, on: {click: () => showOnly(li.dataset.show)}});
+    const b = el(null, 'button', {'data-show': li.dataset.show, on: {click: () => showOnly(li.dataset.show)}});
     b.append(...li.childNodes);
     li.appendChild(b);
     return b;
@@ -238,7 +239,7 @@ function togglePictures() {
   drawSheet();
   focusList();
 }
-function focusList() { (state.pictures ? show.sheet : show.table).focus({preventScroll: true}); }
+function focusList() { (state.pictures ? show.sheet : show.table).focus(STAY); }
 // The marked slides; without marks, those that are shown.
 function listText() {
   const chosen = marks.size ? view.filter(k => marks.has(k)).concat([...marks].filter(k => !view.includes(k))) : view;
@@ -256,20 +257,31 @@ function save(name, text) {
 
 function makeTable() {
   show.table = el(app, 'div', {id: 'table', tabindex: 0, role: 'grid', 'aria-label': 'slides'});
-  show.head = el(show.table, 'div', {'class': 'row head', role: 'row', 'aria-rowindex': 1});
+  show.head = el(show.table, 'div.row.head', {role: 'row', 'aria-rowindex': 1});
   COLUMNS.forEach((c, i) => {
     const h = el(show.head, 'span', {role: 'columnheader', 'class': classOf(c)}), [title, unit] = c.title.split(/(?= \()/);
-    const text = c.value ? el(h, 'button', {type: 'button', title: c.name || '', on: {click: () => sortBy(i)}}, title) : el(h, 'span', {}, title);
-    if (unit) el(text, 'span', {'class': 'unit'}, unit);
+    const text = c.value ? el(h, 'button', {title: c.name || '', on: {click: () => sortBy(i)}}, title) : el(h, 'span', {}, title);
+    if (unit) el(text, 'span.unit', {}, unit);
+    if (c.name) el(h, 'a.define', {href: '#' + c.name, 'aria-label': 'definition of ' + title, on: {click: define}}, '?');
   });
-  show.space = el(show.table, 'div', {'class': 'space'});
-  show.rows = el(show.space, 'div', {'class': 'rows'});
+  show.space = el(show.table, 'div.space');
+  show.rows = el(show.space, 'div.rows');
   show.table.addEventListener('scroll', drawRows);
 }
 function classOf(c) {
   const kind = c.metric === undefined && c.title !== 'places measured' ? c.title : 'number' + (FIRST.includes(c.metric) ? ' first' : '');
   return kind + (c.more ? ' more' : '');
 }
+// Shows one of the folded definitions.
+function define(e) {
+  e.preventDefault();
+  const at = byId(e.currentTarget.hash.slice(1));
+  at.closest('details').open = true;
+  at.scrollIntoView({block: 'center'});
+  at.tabIndex = -1;
+  at.focus(STAY);
+}
+function classes(k) { return (k === state.current ? ' current' : '') + (marks.has(k) ? ' marked' : '') + (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''); }
 function sortBy(i) {
   state.down = state.sort === i ? !state.down : COLUMNS[i].title !== 'slide' && COLUMNS[i].title !== 'group';
   state.sort = i;
@@ -283,13 +295,13 @@ function drawRows() {
   if (state.pictures) return;
   const ROW = rowHeight();
   show.space.style.height = view.length * ROW + 'px';
-  show.table.style.height = 'min(85vh, ' + ((Math.max(1, N) + 1) * ROW + (app.classList.contains('all-columns') ? 20 : 2)) + 'px)';
+  show.table.style.height = 'min(85vh, ' + ((Math.max(1, N) + 1) * ROW + (app.classList.contains('all-columns') ? 20 : 0)) + 'px)';
   const first = Math.max(0, Math.floor((show.table.scrollTop - ROW) / ROW) - 5);
   const last = Math.min(view.length, first + Math.ceil(show.table.clientHeight / ROW) + 12);
   clear(show.rows).style.top = first * ROW + 'px';
   for (let i = first; i < last; i++) {
     const k = view[i];
-    const row = el(show.rows, 'div', {'class': 'row' + (k === state.current ? ' current' : '') + (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), role: 'row',
+    const row = el(show.rows, 'div', {'class': 'row' + classes(k), role: 'row',
       'data-slide': k, id: 'row' + k, 'aria-selected': k === state.current, 'aria-rowindex': i + 2, on: {click: () => { state.current = k; openSlide(); }}});
     COLUMNS.forEach(c => {
       const cell = el(row, 'span', {role: 'gridcell', 'class': classOf(c)}, c.thumb ? undefined : c.title === 'slide' ? short(c.cell(k)) : c.cell(k));
@@ -299,7 +311,7 @@ function drawRows() {
       if (c.metric === SHARP) bar(cell, k);
     });
   }
-  show.table.setAttribute('aria-activedescendant', document.getElementById('row' + state.current) ? 'row' + state.current : '');
+  show.table.setAttribute('aria-activedescendant', byId('row' + state.current) ? 'row' + state.current : '');
 }
 
 // --- the contact sheet: thumbnail beside map ---
@@ -307,7 +319,7 @@ function drawRows() {
 const CARD_W = 268, CARD_H = 178;
 function makeSheet() {
   show.sheet = el(app, 'div', {id: 'sheet', tabindex: 0, hidden: ''});
-  show.cards = el(el(show.sheet, 'div', {'class': 'space'}), 'div', {'class': 'cards'});
+  show.cards = el(el(show.sheet, 'div.space'), 'div.cards');
   show.sheet.addEventListener('scroll', drawSheet);
 }
 function perRow() { return Math.max(1, Math.floor(show.sheet.clientWidth / CARD_W)); }
@@ -321,12 +333,11 @@ function drawSheet() {
   clear(show.cards).style.top = first * CARD_H + 'px';
   view.slice(first * n, last * n).forEach(k => {
     const p = picturesOf(k);
-    const card = el(show.cards, 'figure', {'class': 'card' + (k === state.current ? ' current' : '') + (marks.has(k) ? ' marked' : '') +
-      (stands(k) ? ' flag ' + VERDICTS[D.verdict[k]] : ''), 'data-slide': k, on: {click: () => { state.current = k; openSlide(); }}});
-    const pair = el(card, 'div', {'class': 'pair'});
+    const card = el(show.cards, 'figure', {'class': 'card' + classes(k), 'data-slide': k, on: {click: () => { state.current = k; openSlide(); }}});
+    const pair = el(card, 'div.pair');
     registered(pair, k, p, 122, 108);
-    if (!p.thumb && !p.map) el(pair, 'span', {'class': 'none'}, 'no picture');
-    const mark = el(el(card, 'div', {'class': 'markline'}), 'button', {type: 'button', 'class': 'mark', 'aria-pressed': marks.has(k), title: 'mark (x)',
+    if (!p.thumb && !p.map) el(pair, 'span.none', {}, 'no picture');
+    const mark = el(el(card, 'div.markline'), 'button.mark', {'aria-pressed': marks.has(k), title: 'mark (x)',
       on: {click: e => { e.stopPropagation(); state.current = k; toggleMark(); }}}, marks.has(k) ? '\u2713' : '\u00a0');
     mark.tabIndex = -1;
     el(card, 'figcaption', {title: D.names[k]}, short(D.names[k]));
@@ -385,13 +396,13 @@ function makePools() {
   const d = el(app, 'details', {id: 'experts'});
   el(d, 'summary', {}, 'For experts: comparison groups');
   el(d, 'p', {}, 'Median and quartiles. Slides are compared within their group only.');
-  const t = el(el(d, 'div', {'class': 'wide', tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table', {id: 'pools', 'class': 'plain'}), head = el(t, 'tr');
+  const t = el(el(d, 'div.wide', {tabindex: 0, role: 'region', 'aria-label': 'comparison groups'}), 'table.plain', {id: 'pools'}), head = el(t, 'tr');
   const some = D.metrics.map((m, i) => i).filter(i => i < W1 && D.pools.some(p => p.m[i][0])); // numbers that a group has
   ['group', 'slides', 'measured'].concat(some.map(heading)).forEach(x => el(head, 'th', {}, x));
   D.pools.forEach(p => {
     const row = el(t, 'tr');
     [p.label, p.n, p.counted].forEach(x => el(row, 'td', {}, String(x)));
-    some.map(i => [p.m[i], D.metrics[i]]).forEach(([s, n]) => el(row, 'td', {}, s[0] >= LEAST ? shown(s[2], n) + ' (' + shown(s[1], n) + ' to ' + shown(s[3], n) + ')' : ''));
+    some.map(i => [p.m[i], D.metrics[i]]).forEach(([s, n]) => el(row, 'td', {}, s[0] >= LEAST ? `${shown(s[2], n)} (${shown(s[1], n)} to ${shown(s[3], n)})` : ''));
   });
 }
 
@@ -423,13 +434,21 @@ function setModal(on) { // what lies behind the slide cannot be reached
   [...document.body.children].forEach(e => { if (e !== show.dialog) e.inert = on; });
   document.documentElement.classList.toggle('modal', on);
 }
+// To the left: the next slide; to the right: the one before.
+function swipes(e) {
+  const t = e.changedTouches[0], from = show.touch;
+  show.touch = e.type === 'touchstart' && e.touches.length === 1 ? {x: t.clientX, y: t.clientY} : null;
+  if (e.type !== 'touchend' || !from) return;
+  const x = t.clientX - from.x;
+  if (Math.abs(x) > Math.max(60, 2 * Math.abs(t.clientY - from.y))) move(x < 0 ? 1 : -1);
+}
 function hideSlide() {
   state.open = false;
   show.dialog.hidden = true;
   setModal(false);
   const back = show.opener;
   show.opener = null;
-  if (back && back.isConnected && back !== document.body) back.focus({preventScroll: true});
+  if (back && back.isConnected && back !== document.body) back.focus(STAY);
   else focusList();
 }
 function closeSlide() {
@@ -449,27 +468,27 @@ function openSlide() {
   state.open = true;
   d.hidden = false;
   setModal(true);
-  const bar = el(d, 'div', {'class': 'bar'});
+  const bar = el(d, 'div.bar');
   el(bar, 'h2', {id: 'opened'}, D.names[k]);
-  el(bar, 'b', {'class': 'verdict'}, verdict(k));
+  el(bar, 'b.verdict', {}, verdict(k));
   [['previous', 'k', () => move(-1)], ['next', 'j', () => move(1)], [marks.has(k) ? 'unmark' : 'mark', 'x', toggleMark],
-    ['close', 'Esc', closeSlide]].forEach(b => el(el(bar, 'button', {type: 'button', on: {click: b[2]}}, b[0]), 'span', {'class': 'unit'}, ' (' + b[1] + ')'));
-  if (D.pool[k] >= 0) el(d, 'p', {}, poolOf(k).label + ', ' + D.width[k] + ' \u00d7 ' + D.height[k] + ' px, ' + D.windows[k] + ' of ' + D.nx[k] * D.ny[k] + ' places measured');
+    ['close', 'Esc', closeSlide]].forEach(b => el(el(bar, 'button', {on: {click: b[2]}}, b[0]), 'span.unit', {}, ' (' + b[1] + ')'));
+  if (D.pool[k] >= 0) el(d, 'p', {}, `${poolOf(k).label}, ${D.width[k]} \u00d7 ${D.height[k]} px, ${D.windows[k]} of ${D.nx[k] * D.ny[k]} places measured`);
   if (reasons(k).length) {
-    const list = el(d, 'ul', {'class': 'reasons'});
+    const list = el(d, 'ul.reasons');
     D.why[k].forEach(x => {
       const item = el(list, 'li');
       if (!x[1] || D.pool[k] < 0) item.textContent = x[0];
-      else el(item, 'button', {type: 'button', 'class': 'where', title: 'show where', on: {click: () => showPlace(x)}}, x[0]);
-      if (x.length > 2) copyButton(item, Math.round(x[2] * D.width[k]) + ' ' + Math.round(x[3] * D.height[k]), 'copy x ' + Math.round(x[2] * D.width[k]) + ', y ' + Math.round(x[3] * D.height[k]));
+      else el(item, 'button.where', {on: {click: () => showPlace(x)}}, x[0]);
+      if (x.length > 2) copyButton(item, pixel(k, x).join(' '), 'copy x ' + pixel(k, x).join(', y '));
     });
+    if (placed(k).length) el(d, 'button', {id: 'places', on: {click: () => save('places.geojson', placesText(k))}}, 'places for QuPath');
   }
-  if (reasons(k).length && D.why[k].some(x => x.length > 2)) el(d, 'button', {type: 'button', id: 'places', on: {click: () => save('places.geojson', placesText(k))}}, 'places for QuPath');
   if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then, with your folders: ', COMMANDS[k]);
-  const grid = el(d, 'div', {'class': 'grid2 first'});
+  const grid = el(d, 'div.grid2.first');
   if (p.map || p.thumb) drawMap(el(grid, 'section', {id: 'maps'}), k, p);
-  if (D.pool[k] < 0) return d.focus({preventScroll: true});
-  const numbers = section(grid, 'Numbers'), three = [FIRST[0], D.metrics.findIndex(m => m.name === 'blurred_share'), TISSUE];
+  if (D.pool[k] < 0) return d.focus(STAY);
+  const numbers = section(grid, 'Numbers'), three = [...FIRST, TISSUE];
   drawNumbers(numbers, k, three);
   const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}}), more = D.metrics.map((m, i) => i).filter(i => !three.includes(i));
   experts.open = state.experts;
@@ -478,19 +497,22 @@ function openSlide() {
   if (D.results) {
     putCommand(experts, 'Blurred regions for QuPath: ', "h5spec map --feature focus --class 'Out of focus'" + (poolOf(k).below === null ? '' : ' --below=' + poolOf(k).below) + ' --slide=' + quoted(D.names[k]) + ' -o regions.geojson ' + quoted(D.results));
   }
-  d.focus({preventScroll: true});
+  d.focus(STAY);
 }
-// The places of the reasons as squares of one measured place, for QuPath: drop the file on the slide.
+// The reasons that have a place, and this in px of level 0.
+function placed(k) { return D.why[k].filter(x => x.length > 2); }
+function pixel(k, x) { return [Math.round(x[2] * D.width[k]), Math.round(x[3] * D.height[k])]; }
+// These as squares of one measured place.
 function placesText(k) {
   const half = D.window * D.downsample[k] / 2;
-  return JSON.stringify({type: 'FeatureCollection', features: D.why[k].filter(x => x.length > 2).map(x => {
-    const [u, v] = [Math.round(x[2] * D.width[k]), Math.round(x[3] * D.height[k])], corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
+  return JSON.stringify({type: 'FeatureCollection', features: placed(k).map(x => {
+    const [u, v] = pixel(k, x), corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
     return {type: 'Feature', geometry: {type: 'Polygon', coordinates: [corners.map(c => [u + c[0] * half, v + c[1] * half])]},
       properties: {objectType: 'annotation', name: x[0], classification: {name: 'For review', color: [200, 60, 0]}}};
   })});
 }
 function putCommand(parent, words, command) {
-  const line = el(parent, 'p', {'class': 'command'}, words);
+  const line = el(parent, 'p.command', {}, words);
   el(line, 'code', {}, command);
   copyButton(line, command, 'copy command');
 }
@@ -507,15 +529,15 @@ function showPlace(x) {
   setTimeout(() => at.classList.remove('shown'), 1500);
 }
 function drawNumbers(parent, k, which) {
-  const t = el(parent, 'table', {'class': 'plain'}), head = el(t, 'tr');
-  ['number', 'slide', poolOf(k).counted < LEAST ? '' : 'usually'].forEach(x => el(head, 'th', {}, x));
+  const t = el(parent, 'table.plain'), head = el(t, 'tr');
+  ['number', 'slide', poolOf(k).counted < LEAST ? '' : 'usually'].forEach(x => el(head, x ? 'th' : 'td', {}, x));
   which.filter(i => D.m[i] && D.m[i][k] !== null).forEach(i => {
     const m = D.metrics[i], row = el(t, 'tr');
     [m.title, number(k, i) + m.unit, i < W1 && poolOf(k).m[i][0] >= LEAST ? shown(poolOf(k).m[i][2], m) + m.unit : ''].forEach((x, j) => el(row, 'td', j ? {} : {title: m.name}, x));
   });
 }
 
-// The map is a picture whose colours are numbers: colour i of n stands for the i-th step of the range.
+// Colour i of n of a map stands for the i-th step of the range.
 let steps = null;
 function colourSteps() {
   if (!steps) {
@@ -524,12 +546,12 @@ function colourSteps() {
   }
   return steps;
 }
-// A frame has the shape of the slide. The map covers the squares round the windows' centres, which is less.
+// A frame has the shape of the slide; the map covers less.
 function frame(parent, k, width, height) {
-  const f = el(parent, 'div', {'class': 'frame'}), scale = Math.min(width / D.width[k], height / D.height[k]);
+  const f = el(parent, 'div.frame'), scale = Math.min(width / D.width[k], height / D.height[k]);
   f.style.width = scale * D.width[k] + 'px';
   f.style.aspectRatio = D.width[k] + ' / ' + D.height[k];
-  return el(f, 'div', {'class': 'inner-frame'});
+  return el(f, 'div.inner-frame');
 }
 function place(e, k, m) {
   e.style.left = 100 * m.corner / D.width[k] + '%';
@@ -586,7 +608,7 @@ function follow(e) {
 function drawMap(parent, k, p) {
   const m = p.map ? mapOf(k) : null;
   el(parent, 'h3', {}, m ? m.title : 'Picture');
-  const pair = el(parent, 'div', {'class': 'big'});
+  const pair = el(parent, 'div.big');
   Object.assign(look, {zoom: 1, x: 0.5, y: 0.5, frames: [], tell: null, block: 1, map: m});
   if (p.thumb) {
     look.frames.push(frame(pair, k, 460, 460));
@@ -594,14 +616,14 @@ function drawMap(parent, k, p) {
   }
   if (m) look.frames.push(frame(pair, k, 460, 460));
   look.frames.forEach(f => {
-    el(f.parentNode, 'div', {'class': 'cross'});
+    el(f.parentNode, 'div.cross');
     f.parentNode.addEventListener('mousemove', follow);
     f.parentNode.addEventListener('wheel', e => { e.preventDefault(); zoomBy(e.deltaY < 0 ? 2 : 0.5); }, {passive: false});
   });
-  const zooms = el(parent, 'div', {'class': 'bar'});
-  [['zoom in (+)', 2], ['zoom out (-)', 0.5]].forEach(z => el(zooms, 'button', {type: 'button', on: {click: () => zoomBy(z[1])}}, z[0]));
+  const zooms = el(parent, 'div.bar');
+  [['zoom in (+)', 2], ['zoom out (-)', 0.5]].forEach(z => el(zooms, 'button', {on: {click: () => zoomBy(z[1])}}, z[0]));
   if (!m) return drawLook();
-  const canvas = el(look.frames[look.frames.length - 1], 'canvas', {'class': 'map hatched', tabindex: 0, role: 'img',
+  const canvas = el(look.frames[look.frames.length - 1], 'canvas.map.hatched', {tabindex: 0, role: 'img',
     'aria-label': m.title + ' of ' + D.names[k] + '; arrow keys move the cross, + and - zoom', 'aria-describedby': 'under'});
   place(canvas, k, m);
   drawScale(parent, m);
@@ -628,7 +650,7 @@ function drawMap(parent, k, p) {
   image.src = 'data:image/png;base64,' + p.map;
 }
 function drawScale(parent, m) {
-  const bar = el(parent, 'div', {'class': 'colours'});
+  const bar = el(parent, 'div.colours');
   el(bar, 'span', {}, 'blurred ' + P.low + ' dB');
   const ramp = el(bar, 'canvas', {width: 256, height: 1, role: 'img', 'aria-label': 'colours of the map, from low to high'});
   el(bar, 'span', {}, P.high + ' dB sharp; hatched: ' + m.none);
@@ -641,13 +663,13 @@ function drawScale(parent, m) {
 // A picture's pixel is a block of places: the S x S squares round the windows' centres.
 function under(k, m, block, x, y, rgba) {
   const a = v => Math.round(m.corner + v * block * m.step), b = (v, n, most) => Math.min(most, Math.round(m.corner + Math.min((v + 1) * block, n) * m.step));
-  const place = 'level-0 px x ' + a(x) + ' to ' + b(x, m.nx, D.width[k]) + ', y ' + a(y) + ' to ' + b(y, m.ny, D.height[k]) + ': ';
+  const place = `level-0 px x ${a(x)} to ${b(x, m.nx, D.width[k])}, y ${a(y)} to ${b(y, m.ny, D.height[k])}: `;
   if (rgba[3] === 0) return place + 'no value';
   const i = colourSteps().get(rgba[0] << 16 | rgba[1] << 8 | rgba[2]), n = P.colours.length / 6;
   if (i === undefined) return place + 'not known: this browser changes colours';
   const value = P.low + (P.high - P.low) * i / (n - 1);
   return place + (i === 0 ? 'at most ' : i === n - 1 ? 'at least ' : '') + value.toFixed(1) + ' dB' +
-    (block > 1 ? ' (mean of ' + block + ' \u00d7 ' + block + ' places)' : '');
+    (block > 1 ? ` (mean of ${block} \u00d7 ${block} places)` : '');
 }
 
 // --- on paper: the slides to look at as cards, then all that are shown as a plain table ---
@@ -658,16 +680,16 @@ function makePrint() {
   const n = [3, 2].map(v => chosen.filter(k => D.verdict[k] === v).length), parts = [n[0] && n[0] + (n[0] === 1 ? ' fails' : ' fail'), n[1] && n[1] + ' for review'];
   if (chosen.length) el(d, 'h2', {}, 'Slides to look at: ' + parts.filter(Boolean).join(', '));
   chosen.slice(0, MOST_PRINTED).forEach(k => {
-    const card = el(d, 'section', {'class': 'sheet'}), text = el(card, 'div');
+    const card = el(d, 'section.sheet'), text = el(card, 'div');
     el(text, 'h3', {}, D.names[k]);
     el(text, 'b', {}, verdict(k));
-    const list = el(text, 'ul', {'class': 'reasons'});
+    const list = el(text, 'ul.reasons');
     reasons(k).forEach(t => el(list, 'li', {}, t));
-    registered(el(card, 'div', {'class': 'pair'}), k, picturesOf(k), 180, 130);
+    registered(el(card, 'div.pair'), k, picturesOf(k), 180, 130);
   });
   if (chosen.length > MOST_PRINTED) el(d, 'p', {}, 'The first ' + MOST_PRINTED + ' are printed as cards.');
   el(d, 'h2', {}, view.length + ' of ' + N + ' slides');
-  const t = el(d, 'table', {'class': 'plain'}), columns = COLUMNS.filter(c => ['slide', 'reasons', 'verdict'].includes(c.title) || FIRST.includes(c.metric));
+  const t = el(d, 'table.plain'), columns = COLUMNS.filter(c => ['slide', 'reasons', 'verdict'].includes(c.title) || FIRST.includes(c.metric));
   columns.forEach((c, i) => { if (!i) t.row = el(el(t, 'thead'), 'tr'); el(t.row, 'th', {}, c.title); });
   const body = el(t, 'tbody');
   view.forEach(k => {
@@ -685,21 +707,21 @@ function begin() {
   controls();
   makeTable();
   makeSheet();
-  el(app, 'p', {'class': 'keys'}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
+  el(app, 'p.keys', {}, 'Keys: j and k move, x marks, Enter opens, Esc closes, p switches between table and pictures, / filters. ' +
     'In a slide, + and - zoom. Download the list to keep marks.');
   show.print = el(app, 'div', {id: 'print'});
-  if (P && P.note) el(app, 'p', {'class': 'keys'}, P.note);
+  if (P && P.note) el(app, 'p.keys', {}, P.note);
   makePools();
-  show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-modal': 'true', 'aria-labelledby': 'opened', tabindex: -1, hidden: ''});
-  show.say = el(app, 'p', {'class': 'said', role: 'status', 'aria-live': 'polite'});
+  show.dialog = el(document.body, 'div', {id: 'dialog', role: 'dialog', 'aria-modal': 'true', 'aria-labelledby': 'opened', tabindex: -1, hidden: '', on: {touchstart: swipes, touchend: swipes}});
+  show.say = el(app, 'p.said', {role: 'status'});
   if (!P) show.toggle.hidden = true;
   showOnly('all');
   followHash();
-  window.addEventListener('popstate', followHash);
-  window.addEventListener('beforeprint', makePrint);
-  window.addEventListener('afterprint', () => clear(show.print));
+  addEventListener('popstate', followHash);
+  addEventListener('beforeprint', makePrint);
+  addEventListener('afterprint', () => clear(show.print));
   document.addEventListener('DOMContentLoaded', () => { drawRows(); drawSheet(); if (state.open) openSlide(); document.documentElement.dataset.loaded = Math.round(performance.now()); });
-  window.addEventListener('resize', () => { drawRows(); drawSheet(); });
+  addEventListener('resize', () => { drawRows(); drawSheet(); });
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 begin();

@@ -196,9 +196,10 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
                 t->blurred == 1 ? "it" : "them");
     if (bad > 0)
         fprintf(f, "<b>%" PRId64 " slide%s fail%s.</b> ", bad, plural(bad), bad == 1 ? "s" : "");
-    if (flagged > t->blurred + bad)
-        fprintf(f, "%" PRId64 " %sneed%s a look. ", flagged - t->blurred - bad,
-                t->blurred + bad > 0 ? "more " : "", flagged - t->blurred - bad == 1 ? "s" : "");
+    const int64_t others = flagged - t->blurred - bad;
+    if (others > 0)
+        fprintf(f, "%" PRId64 " %s%s%s a look. ", others, t->blurred + bad > 0 ? "more" : "slide",
+                t->blurred + bad > 0 ? "" : plural(others), others == 1 ? " needs" : " need");
     if (flagged == 0 && t->verdicts[REPORT_PASS] > 0)
         fputs("Nothing unusual was found. ", f);
     if (t->verdicts[REPORT_NOT_JUDGED] > 0)
@@ -343,9 +344,10 @@ static void put_definitions(FILE *f)
         const struct report_metric *x = report_metric(m);
         if (!report_is_on_page(m))
             continue;
-        fprintf(f, "<dt>%s <code>%s</code></dt><dd>%s", x->title, x->name, x->definition);
+        fprintf(f, "<dt id=\"%s\">%s <code>%s</code></dt><dd>%s", x->name, x->title, x->name,
+                x->definition);
         if (x->most > 0)
-            fprintf(f, "; above %g%s for review", x->most * (report_is_share(m) ? 100 : 1),
+            fprintf(f, "; above %g%s it needs review", x->most * (report_is_share(m) ? 100 : 1),
                     x->unit);
         if (x->least > 0)
             fprintf(f, "; unusual only if it differs from the median by %g%s or more",
@@ -371,7 +373,7 @@ static void put_definitions(FILE *f)
         f, "unusual",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
         "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5, or above what an "
-        "accepted slide has, is for review");
+        "accepted slide has, needs review");
     define(f, "map",
            "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
            "windows of tissue; hatched where there is none");
