@@ -2,9 +2,9 @@
 #include "process/plot/plot_map.h"
 
 #include "process/draw/axis.h"
-#include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/feature.h"
+#include "process/draw/shrink.h"
 #include "process/map/map_source.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static void count_windows(struct plot_map *m)
 {
     for (int64_t y = 0; y < m->ny; y++)
         for (int64_t x = 0; x < m->nx; x++) {
-            const double value = block_mean(m->slide, m->map, x, y, 1);
+            const double value = shrink_map(m->slide, m->map, x, y, 1);
             m->counted += !isnan(value);
             m->below += value < m->low;
             m->above += value > m->high;
@@ -85,7 +85,7 @@ static void draw_cells(const struct plot_map *m, struct svg *s, double left, dou
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++)
             cells[r * cols + c] = (int16_t)colours_number(
-                block_mean(m->slide, m->map, c, r, m->block), m->low, m->high, COLOURS);
+                shrink_map(m->slide, m->map, c, r, m->block), m->low, m->high, COLOURS);
     svg_markup(s, "<g class=\"map crisp\" transform=\"translate(%.2f %.2f) scale(%.6f)\">\n", left,
                top, m->scale);
     for (int k = 0; k < COLOURS; k++)

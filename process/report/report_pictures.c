@@ -3,7 +3,6 @@
 
 #include "common/base/publish.h"
 #include "common/codec/jpeg_encoder.h"
-#include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/png_file.h"
@@ -131,7 +130,7 @@ static int map_of(const struct result_slide *s)
 static uint8_t block_colour(const struct result_slide *s, int64_t x, int64_t y, int64_t block)
 {
     const struct result_map_kind *kind = s->maps[map_of(s)].kind;
-    const double mean = block_mean(s, map_of(s), x, y, block);
+    const double mean = shrink_map(s, map_of(s), x, y, block);
     return (uint8_t)(isnan(mean) ? COLOURS_CLEAR
                                  : colours_number(mean, kind->low, kind->high, COLOURS_MAP));
 }

@@ -8,11 +8,11 @@
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/result/result.h"
-#include "process/draw/block_mean.h"
 #include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/page.h"
 #include "process/draw/png_file.h"
+#include "process/draw/shrink.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static void make_row(const struct result_slide *s, int map, int64_t y, int64_t w
 {
     const struct result_map_kind *kind = s->maps[map].kind;
     for (int64_t x = 0; x < width; x++) {
-        const double mean = block_mean(s, map, x, y, block);
+        const double mean = shrink_map(s, map, x, y, block);
         const int k = colours_number(mean, kind->low, kind->high, COLOURS_MAP);
         out[x] = (uint8_t)(k < 0 ? COLOURS_STROKE : k);
     }
