@@ -117,7 +117,8 @@ static const struct command_option run_rows[] = {
      "FILE may be a folder with one file per slide, NAME.geojson", COMMAND_CALL(set_regions)},
     {NULL, 0, "roi-class", "NAME", "of these, only polygons of this class; may be repeated",
      COMMAND_CALL(add_class)},
-    {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside the polygons, from 0 to 1",
+    {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside the polygons, from 0 "
+     "to 1",
      COMMAND_REAL(params.min_roi, 0, 1), COMMAND_GIVEN(min_roi)},
     {"Computing", 0, "window", "N", "windows of N x N px, a power of two from 64 to 1024",
      COMMAND_INT(params.window, 64, 1024)},
