@@ -456,11 +456,6 @@ function closeSlide() {
   history.replaceState(null, '', '#slides');
   hideSlide();
 }
-function section(parent, title) {
-  const s = el(parent, 'section');
-  el(s, 'h3', {}, title);
-  return s;
-}
 function openSlide() {
   const k = state.current, p = picturesOf(k), d = clear(show.dialog);
   if (!state.open) show.opener = document.activeElement;
@@ -488,7 +483,8 @@ function openSlide() {
   const grid = el(d, 'div.grid2.first');
   if (p.map || p.thumb) drawMap(el(grid, 'section', {id: 'maps'}), k, p);
   if (D.pool[k] < 0) return d.focus(STAY);
-  const numbers = section(grid, 'Numbers'), three = [...FIRST, TISSUE];
+  const numbers = el(grid, 'section'), three = [...FIRST, TISSUE];
+  el(numbers, 'h3', {}, 'Numbers');
   drawNumbers(numbers, k, three);
   const experts = el(d, 'details', {on: {toggle: e => { state.experts = e.target.open; }}}), more = D.metrics.map((m, i) => i).filter(i => !three.includes(i));
   experts.open = state.experts;

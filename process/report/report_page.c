@@ -160,27 +160,6 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     fputs("</ul>\n", f);
 }
 
-/* Numbers that can set a flag. */
-struct flags {
-    int64_t scored, set;
-    double by_chance; /* how many chance alone would set */
-};
-
-static struct flags count_flags(const struct report_view *r)
-{
-    struct flags n = {0};
-    for (int64_t k = 0; k < r->slides->n; k++)
-        for (int m = 0; m < REPORT_METRICS; m++) {
-            const struct report_score *s = &r->scores->of[k];
-            if (isnan(s->z[m]) || report_is_kind(r->clusters, s->pool, m))
-                continue;
-            n.scored++;
-            n.set += report_excess(r->slides, r->scores, k, m) > 1;
-            n.by_chance += stats_by_chance(r->scores->pool[s->pool].summary[m].n);
-        }
-    return n;
-}
-
 /* The first line: what to look at. */
 static void put_headline(FILE *f, const struct report_view *r, const struct tally *t)
 {
@@ -211,33 +190,32 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     fputs("</p>\n", f);
 }
 
+/* Numbers that are unusual, and how many chance alone would make so. */
 static void put_chance(FILE *f, const struct report_view *r)
 {
-    const struct flags n = count_flags(r);
-    if (n.scored > 0)
+    int64_t scored = 0, set = 0;
+    double by_chance = 0;
+    for (int64_t k = 0; k < r->slides->n; k++)
+        for (int m = 0; m < REPORT_METRICS; m++) {
+            const struct report_score *s = &r->scores->of[k];
+            if (isnan(s->z[m]) || report_is_kind(r->clusters, s->pool, m))
+                continue;
+            scored++;
+            set += report_excess(r->slides, r->scores, k, m) > 1;
+            by_chance += stats_by_chance(r->scores->pool[s->pool].summary[m].n);
+        }
+    if (scored > 0)
         fprintf(f,
                 "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f "
                 "times the usual spread from the median. Chance alone would make about %.1f, if "
                 "numbers were normally distributed.</p>\n",
-                n.set, plural(n.set), n.scored, n.set == 1 ? "is" : "are", STATS_FLAG, n.by_chance);
+                set, plural(set), scored, set == 1 ? "is" : "are", STATS_FLAG, by_chance);
 }
 
 /* --- what cannot be claimed --- */
 
 static void put_unscored(FILE *f, const struct report_view *r)
 {
-    int64_t small = 0, slides = 0;
-    for (int32_t p = 0; p < r->scores->n_pools; p++)
-        if (r->scores->pool[p].counted < STATS_LEAST) {
-            small++;
-            slides += r->scores->pool[p].n;
-        }
-    if (small > 0)
-        fprintf(f,
-                "<li>%" PRId64 " slide%s in %" PRId64 " comparison group%s of fewer than %d "
-                "measured slides: so few say too little about what is usual, and are not "
-                "judged by the others; --limits and --accepted judge them.</li>\n",
-                slides, plural(slides), small, plural(small), STATS_LEAST);
     for (int32_t p = 0; p < r->scores->n_pools; p++)
         for (int m = 0; m < REPORT_METRICS; m++) {
             const struct stats_summary *s = &r->scores->pool[p].summary[m];
