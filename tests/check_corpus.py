@@ -111,6 +111,11 @@ def test_local_nothing_but_bad_slides():
     expect(not os.path.exists(out + "/corpus.h5"), "an empty corpus.h5")
 
 
+def test_reasons_do_not_repeat_the_slide():
+    for text in ("/x y/a.svs: no", "/x y/a.svs to /out a/a.h5: no", "no"):
+        expect(library("status").bare_reason({"slide": "/x y/a.svs", "reason": text}) == "no", "%s", text)
+
+
 def kill_corpus(out, folder, env, number, long, times):
     """Kills a local run with its tasks at random moments, then lets one finish."""
     for _ in range(times):

@@ -599,9 +599,11 @@ def test_failed_slides_are_listed():
 
 def test_failed_slides_are_called_by_their_paths():
     """Once, in the table; two of one name in two folders looked the same. What all have in common is not shown."""
-    path, _ = report("--failed", table("slide,reason", "/home/me/s/a/x.svs,no slide", "/home/me/s/b y/x.svs,cut", "plain,no"), results())
+    path, _ = report("--failed", table("slide,reason", "/home/me/s/a/x.svs,/home/me/s/a/x.svs: no slide",
+                                       "/home/me/s/b y/x.svs,/home/me/s/b y/x.svs to st/x.h5: cut", "plain,no"), results())
     text = text_of(path)
-    expect("/home" not in text and [f[0] for f in data_of(path)["failed"]] == ["a/x.svs", "b y/x.svs", "plain"], "%s", data_of(path)["failed"])
+    want = [["a/x.svs", "no slide"], ["b y/x.svs", "cut"], ["plain", "no"]]
+    expect("/home" not in text and data_of(path)["failed"] == want, "%s", data_of(path)["failed"])
     expect('id="failed"' not in text and text.count("<tr><td>a/x.svs") == 1, "a second table")
     with opened(path) as page:
         page.run("window.kept = []; document.execCommand = () => window.kept.push(document.activeElement.value)")

@@ -18,8 +18,6 @@ function addFailure(name, reason) {
   ['windows', 'width', 'height', 'nx', 'ny', 'damaged', 'damagedTiles', 'partial'].forEach(x => D[x].push(0));
 }
 
-// --- small helpers ---
-
 function el(parent, name, attributes, text) {
   const [tag, ...classes] = name.split('.'), e = document.createElement(tag);
   e.classList.add(...classes);
@@ -693,8 +691,6 @@ function makePrint() {
     columns.forEach(c => el(row, 'td', {}, c.title === 'reasons' ? reasons(k)[0] || '' : c.cell(k)));
   });
 }
-
-// --- begin ---
 
 function begin() {
   app.hidden = false;

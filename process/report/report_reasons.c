@@ -199,8 +199,13 @@ const char *report_failure_reason(const struct report_view *r, int64_t failure)
         return "not shown, because it may contain names; see the key";
     for (int k = 0; k < 2; k++) {
         const size_t n = strlen(names[k]);
-        if (n && !strncmp(x->reason, names[k], n) && !strncmp(x->reason + n, ": ", 2))
-            return x->reason + n + 2;
+        const char *end = x->reason + n; /* of "SLIDE: " or "SLIDE to STORE: " */
+        if (!n || strncmp(x->reason, names[k], n))
+            continue;
+        if (!strncmp(end, " to ", 4) && strstr(end, ": "))
+            end = strstr(end, ": ");
+        if (!strncmp(end, ": ", 2))
+            return end + 2;
     }
     return x->reason;
 }

@@ -14,7 +14,7 @@ from corpus_lib.files import Away, ask, asked_of_results, counted, program, remo
 from corpus_lib.outcome import Outcome, worth_another_try
 from corpus_lib.planned import MOST_BATCHES, remaining, write_plan
 from corpus_lib.remove import take_out_copies
-from corpus_lib.status import is_merged, print_status, status_of, verdict
+from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
 OURS = r"corpus(-[0-9.e+-]+um|-unknown-um(-x[0-9.e+-]+)?)?\.h5"
 COPY = re.compile(r"h5spec: .+? of (/.+?\.h5) and .+? of (/.+?\.h5) are the same slide")
@@ -174,7 +174,7 @@ def failed_table(corpus, st):
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["slide", "reason"])
     for row in st["failed"]:
-        slide, text = row["slide"], row["reason"].replace(row["slide"] + ": ", "", 1)
+        slide, text = row["slide"], bare_reason(row)
         same = re.match(r"is the same slide as (.*); remove one", text)
         if same:
             text = text.replace(same.group(1), os.path.basename(same.group(1)))

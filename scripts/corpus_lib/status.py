@@ -70,7 +70,7 @@ def reasons_of(failed):
     for f in failed:
         at = (f["state"], f["stage"], kind_of(f["reason"], f["slide"]), f.get("host", ""))
         found.setdefault(at, []).append(f)
-    rows = [{"state": state, "stage": stage, "reason": rows[0]["reason"].replace(rows[0]["slide"] + ": ", "", 1),
+    rows = [{"state": state, "stage": stage, "reason": bare_reason(rows[0]),
              "host": host, "slides": len(rows), "examples": [f["slide"] for f in rows[:EXAMPLES]],
              "log": rows[0].get("log", "")} for (state, stage, _, host), rows in found.items()]
     return sorted(rows, key=lambda row: -row["slides"])
@@ -103,9 +103,8 @@ def print_failures(st):
     """Bad slides one by one; what is the node's fault by reason and by node."""
     for row in st["failed"]:
         if row["state"] == BAD:
-            text = row["reason"].replace(row["slide"] + ": ", "", 1)
             print("failed (%s): %s: %s%s" % (
-                row["stage"], printable(row["slide"]), printable(text),
+                row["stage"], printable(row["slide"]), printable(bare_reason(row)),
                 " [%(host)s, run %(run)d, %(time)s, %(log)s]" % row if row.get("log") else ""))
     for row in st["reasons"]:
         if row["state"] != BAD:
@@ -123,7 +122,7 @@ def print_status(st):
         print("problem: " + problem)
     print_failures(st)
     for row in st["damaged"]:
-        print("damaged: %s: %s" % (printable(row["slide"]), printable(row["reason"].replace(row["slide"] + ": ", "", 1))))
+        print("damaged: %s: %s" % (printable(row["slide"]), printable(bare_reason(row))))
     if len(st["versions"]) > 1:
         print("made by different versions: %s; run --renew makes what is older again" % ", ".join(
             "%s by %s" % (counted(n, "slide"), v or "an unknown version") for v, n in sorted(st["versions"].items())))
@@ -140,6 +139,11 @@ def print_status(st):
 def is_merged(st):
     """The merged results hold what has been processed."""
     return bool(st["merged"]) and all(row["current"] for row in st["merged"])
+
+
+def bare_reason(row):
+    """The reason without the names of slide and store before it."""
+    return re.sub("^" + re.escape(row["slide"]) + r"( to .*?\.h5)?: ", "", row["reason"])
 
 
 def printable(text):
