@@ -129,6 +129,9 @@ def test_a_merge_into_its_own_folder_can_be_repeated():
         p = run(H5SPEC, "merge", *form, "-o", out, both)
         expect(slides_of(out) == ["a", "b"], "%s", p.err)
     says(p.err, out, "left out of the inputs")
+    both = results("a", "c")
+    p = run(H5SPEC, "merge", "-o", os.path.join(both, "a.h5"), both, status=2)
+    says(p.err, os.path.join(both, "a.h5") + ": is one of the inputs; name another file")
 
 
 main(globals())

@@ -243,6 +243,15 @@ def check_loaded(batches, data):
     expect(sorted(seen) == list(range(len(data))), "%d of %d patches", len(seen), len(data))
 
 
+def test_patches_of_gray_and_colour_stores_do_not_mix():
+    rgb, gray = store(slide()), store(slide(), "--gray")
+    try:
+        wsi_store.Patches([rgb, gray])
+        raise Failed("no error")
+    except ValueError as e:
+        says(str(e), "%s has 3 channels, %s has 1: " % (rgb, gray))
+
+
 def test_loader_of_pytorch():
     has("torch")
     import gc

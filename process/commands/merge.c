@@ -101,9 +101,8 @@ static int refuse(void *ctx, struct err *e)
     char why[sizeof e->msg];
     snprintf(why, sizeof why, "%s", e->msg);
     m->refused = true;
-    return err_set(e, "%s: %s", why,
-                   m->left_out ? "it is one of the inputs; name another file"
-                               : "name another file, or replace it with --force");
+    return m->left_out ? err_set(e, "%s: is one of the inputs; name another file", m->o->output)
+                       : err_set(e, "%s; name another file, or replace it with --force", why);
 }
 
 /* The result of an earlier merge lies in the folder that is merged. */

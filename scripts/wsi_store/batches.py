@@ -34,8 +34,10 @@ class Patches:
                  transform: Callable[[Any], Any] | None = None) -> None:
         self.stores = [s if isinstance(s, Store) else open_store(s) for s in stores]
         self.size, self.transform = size, transform
-        if len({s.channels for s in self.stores}) > 1:
-            raise ValueError("the stores have different numbers of channels")
+        for s in self.stores:
+            if s.channels != self.stores[0].channels:
+                raise ValueError("%s has %d channels, %s has %d: make batches of each kind"
+                                 % (self.stores[0].path, self.stores[0].channels, s.path, s.channels))
         if places is None:
             places = [s.places(size, stride, min_tissue, per_slide, seed) for s in self.stores]
         at = [np.asarray(p, np.int64).reshape(-1, 2) for p in places]
