@@ -745,7 +745,7 @@ def test_one_window_and_none():
     expect(len(os.listdir(out)) == 3 + 2 * len(slide_of(one)[2]), "%s", os.listdir(out))
     out = draw("--format", "all", none)
     expect(os.listdir(out) == [], "%s", os.listdir(out))
-    says(draw.err, "slide w200", "no window of 256 px fits into 200 x 300 px", "0 files of 0 slides", "0 failed")
+    says(draw.err, "slide w200", "no window of 256 px fits into 200 x 300 px", "nothing written, 0 failed")
 
 
 def test_a_slide_without_counted_windows_is_hatched():

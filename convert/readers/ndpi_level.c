@@ -52,7 +52,7 @@ struct head {
     const char *obstacle; /* why its level cannot be cut into tiles, NULL so far */
 };
 
-static bool is_odd(struct head *h, const char *why)
+static bool has_obstacle(struct head *h, const char *why)
 {
     h->obstacle = h->obstacle ? h->obstacle : why;
     return false;
@@ -68,10 +68,10 @@ static bool take_frame(struct head *h, size_t at, size_t n)
 {
     const uint8_t *p = h->bytes + at; /* the segment, from its length on */
     if (n != 17 || p[2] != 8 || p[7] != 3)
-        return is_odd(h, "its JPEG does not have three components of 8 bits");
+        return has_obstacle(h, "its JPEG does not have three components of 8 bits");
     h->is_halved = p[9] == 0x12 || p[9] == 0x22;
     if ((!h->is_halved && p[9] != 0x11 && p[9] != 0x21) || p[12] != 0x11 || p[15] != 0x11)
-        return is_odd(h, "its JPEG has unusual chroma");
+        return has_obstacle(h, "its JPEG has unusual chroma");
     h->size = at + 3;
     h->mcu_cols = 8 * (p[9] >> 4);
     return true;
@@ -104,17 +104,17 @@ static bool parse_head(struct head *h)
         return false;
     while (marker != MARKER_SOS) {
         if (h->n - at < 4 || h->bytes[at] != 0xff)
-            return is_odd(h, "the head of its JPEG is damaged or long");
+            return has_obstacle(h, "the head of its JPEG is damaged or long");
         marker = h->bytes[at + 1];
         const size_t n = u16(h->bytes + at + 2);
         if (n < 2 || n > h->n - at - 2 || !take_segment(h, marker, at + 2, n))
-            return is_odd(h, "its JPEG is not baseline YCbCr");
+            return has_obstacle(h, "its JPEG is not baseline YCbCr");
         at += 2 + n;
     }
     h->n = at;
     if (h->interval < 1)
-        return is_odd(h, "its JPEG has no restart markers");
-    return (h->has_jfif && h->size) || is_odd(h, "its JPEG is not baseline YCbCr");
+        return has_obstacle(h, "its JPEG has no restart markers");
+    return (h->has_jfif && h->size) || has_obstacle(h, "its JPEG is not baseline YCbCr");
 }
 
 /* --- the level --- */
@@ -147,7 +147,7 @@ static bool take_grid(struct ndpi_level *l, struct head *h)
 {
     l->cols = h->interval * h->mcu_cols;
     if (l->cols < LEAST_ROWS || l->cols > MOST_SIDE || l->width % l->cols || l->height % MCU_ROWS)
-        return is_odd(h, "the restart intervals of its JPEG are no grid of tiles");
+        return has_obstacle(h, "the restart intervals of its JPEG are no grid of tiles");
     l->rows = choose_rows(l->cols);
     l->across = l->width / l->cols;
     l->down = l->height / MCU_ROWS;

@@ -354,7 +354,7 @@ static int check(struct arguments *a, struct err *e)
 
 static int print_done(const struct arguments *a, const struct map_done *done, double begun)
 {
-    char memory[32], time[32];
+    char memory[32], time[32], written[64] = "nothing";
     if (a->json) {
         json_begin("output", a->setup.output);
         json_text("kind", "map");
@@ -363,11 +363,12 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
         json_int("inputs_failed", done->failed + a->files.failed);
         puts("}");
     }
+    if (done->files > 0)
+        snprintf(written, sizeof written, "%" PRId64 " file%s of %" PRId64 " slide%s", done->files,
+                 done->files == 1 ? "" : "s", done->slides, done->slides == 1 ? "" : "s");
     if (!a->quiet)
-        cli_say("%" PRId64 " file%s of %" PRId64 " slide%s written, %" PRId64
-                " failed; %s, peak memory %s",
-                done->files, done->files == 1 ? "" : "s", done->slides,
-                done->slides == 1 ? "" : "s", done->failed, clock_text(time, clock_now() - begun),
+        cli_say("%s written, %" PRId64 " failed; %s, peak memory %s", written, done->failed,
+                clock_text(time, clock_now() - begun),
                 number_size(memory, (double)cli_peak_memory()));
     if (done->trouble)
         return EXIT_TROUBLE;

@@ -365,8 +365,8 @@ static int write_page(const struct live *l, struct err *e)
         text_file_begin(&t, path, e))
         return -1;
     page_begin(t.f, PAGE_LIVE, "h5spec run");
-    fputs("<h1>h5spec run</h1>\n<noscript><p>This page needs JavaScript.</p></noscript>\n"
-          "<main id=\"app\"></main>\n",
+    fputs("<header><h1>h5spec run</h1></header>\n"
+          "<noscript><p>This page needs JavaScript.</p></noscript>\n<main id=\"app\"></main>\n",
           t.f);
     put_colours(t.f);
     page_script(t.f, PAGE_LIVE);
