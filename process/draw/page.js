@@ -46,7 +46,7 @@ const NO_POOL = {label: 'failed', m: D.metrics.map(() => [0])};
 function poolOf(k) { return D.pools[D.pool[k]] || NO_POOL; }
 function rowHeight() { return NARROW.matches ? 62 : 42; }
 // Long names, as those of DICOM files, differ at their ends.
-function short(name) { return name.length > 26 ? name.slice(0, 10) + '\u2026' + name.slice(-15) : name; }
+function short(name) { return name.length > 24 ? name.slice(0, 9) + '\u2026' + name.slice(-14) : name; }
 // Works without the right to the clipboard, which pages from a mail lack.
 function copyButton(parent, text, label) {
   return el(parent, 'button.copy', {title: text, on: {click: e => {
