@@ -251,7 +251,7 @@ struct way {
     struct spectrum_thread *thread;
 };
 
-static const struct chunks *chunks_of(const struct way *w)
+static const struct chunks *band_chunks(const struct way *w)
 {
     return w->slab->band->chunks;
 }
@@ -259,7 +259,7 @@ static const struct chunks *chunks_of(const struct way *w)
 /* The stored chunks of an extent. */
 static const struct store_chunk *stored_of(const struct way *w, struct chunks_extent x)
 {
-    return chunks_of(w)->list + x.row * chunks_of(w)->columns + x.col;
+    return band_chunks(w)->list + x.row * band_chunks(w)->columns + x.col;
 }
 
 /* The place of an extent's first chunk in the slab, in row-major order. */
@@ -318,7 +318,7 @@ static int64_t send_some(const struct way *w, struct chunks_extent x, struct err
     const struct staging_buffer b = take_buffer(w);
     const uint8_t *pixels;
     x.n = std::min(x.n, (int64_t)(b.bytes / each));
-    if (chunks_load(chunks_of(w), &w->thread->scratch, x, b.memory, &pixels, e))
+    if (chunks_load(band_chunks(w), &w->thread->scratch, x, b.memory, &pixels, e))
         return SPECTRUM_BAD_STORE;
     if (check_enter(l->device, e))
         return -1;
@@ -383,7 +383,7 @@ static uint8_t *marks_for(const struct way *w, int64_t n, struct err *e)
         t->room = t->left ? (size_t)n : 0;
     }
     if (!t->left)
-        err_set(e, "%s: out of memory", store_path(chunks_of(w)->store));
+        err_set(e, "%s: out of memory", store_path(band_chunks(w)->store));
     return t->left;
 }
 
@@ -411,7 +411,7 @@ static int send_stored(const struct way *w, struct chunks_extent x, int number, 
                        struct unpack_heads heads, struct err *e)
 {
     struct loader *l = w->loader;
-    const size_t bytes = chunks_stored_bytes(chunks_of(w), x);
+    const size_t bytes = chunks_stored_bytes(band_chunks(w), x);
     uint8_t *left = l->marks[w->thread->number].left;
     const struct target t = target_of(w, x, heads, left, e);
     if (t.left < 0 || copy(w, number, from, t.to, bytes, t.guard, e) || arrived(w, x.n - t.left, e))
@@ -425,12 +425,12 @@ static int64_t send_some_packed(const struct way *w, struct chunks_extent x, str
     struct loader *l = w->loader;
     const struct staging_buffer b = take_buffer(w);
     const uint8_t *stored;
-    x.n = chunks_that_fit(chunks_of(w), x, b.bytes);
+    x.n = chunks_that_fit(band_chunks(w), x, b.bytes);
     if (stored_of(w, x)->bytes > b.bytes) { /* then it is the only one */
         const int r = send_left(w, x.row, x.col, RESULT_LEFT_ROOM, e);
         return r ? r : 1;
     }
-    if (chunks_load_stored(chunks_of(w), &w->thread->scratch, x, b.memory, &stored, e) ||
+    if (chunks_load_stored(band_chunks(w), &w->thread->scratch, x, b.memory, &stored, e) ||
         !marks_for(w, x.n, e))
         return SPECTRUM_BAD_STORE;
     if (check_enter(l->device, e))
@@ -461,7 +461,7 @@ static int64_t read_chunks(const struct way *w, struct chunks_extent x, uint8_t 
         return check_give_up(l->device, e);
     if (n <= 0 || damaged < 0)
         return n;
-    chunks_mismatch(chunks_of(w), x.row, x.col + damaged, e);
+    chunks_mismatch(band_chunks(w), x.row, x.col + damaged, e);
     return SPECTRUM_BAD_STORE;
 }
 

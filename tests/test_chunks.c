@@ -78,7 +78,7 @@ static struct store *open_store(struct chunks *c, struct store_chunk *list, stru
     struct store *s = store_open(path, e);
     for (int64_t g = 0; s && g < 2; g++)
         EXPECT(!store_map_group(s, g, list + 2 * COLUMNS * g, e));
-    *c = (struct chunks){.store = s, .list = list, .columns = COLUMNS};
+    *c = chunks_of(s, list, 0);
     return s;
 }
 

@@ -12,6 +12,16 @@
  * processor's own caches. Past the page cache, one large read is better. */
 enum { READ_BYTES = 1 << 18 };
 
+struct chunks chunks_of(const struct store *s, const struct store_chunk *list, int64_t first_row)
+{
+    const struct store_info *i = store_info(s);
+    return (struct chunks){.store = s,
+                           .list = list,
+                           .params = store_codec_params(i),
+                           .columns = store_chunk_columns(i),
+                           .first_row = first_row};
+}
+
 static const struct store_chunk *chunk_at(const struct chunks *c, int64_t row, int64_t col)
 {
     return &c->list[row * c->columns + col];
@@ -103,8 +113,7 @@ static int grow(const struct chunks *c, unsigned char **memory, size_t *size, si
 
 static int grow_pixels(const struct chunks *c, struct chunks_scratch *s, struct err *e)
 {
-    const struct codec_params p = store_codec_params(store_info(c->store));
-    return grow(c, &s->pixels, &s->pixels_size, codec_pixel_bytes(&p), e);
+    return grow(c, &s->pixels, &s->pixels_size, codec_pixel_bytes(&c->params), e);
 }
 
 void chunks_scratch_free(struct chunks_scratch *s)
@@ -167,26 +176,25 @@ int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t
 
 /* Of the codecs only jpeg and j2k can be missing from a build, or have a library that cannot be
  * used. */
-static int no_library(const struct chunks *c, const struct codec_params *p, struct err *e)
+static int no_library(const struct chunks *c, struct err *e)
 {
     struct err why = {""};
-    if (p->codec->id == CODEC_J2K)
+    if (c->params.codec->id == CODEC_J2K)
         j2k_decoder_free(j2k_decoder_create(&why));
     else
         jpeg_is_available(&why);
-    return err_set(e, "%s: codec %s cannot be unpacked: %s", store_path(c->store), p->codec->name,
-                   why.msg);
+    return err_set(e, "%s: codec %s cannot be unpacked: %s", store_path(c->store),
+                   c->params.codec->name, why.msg);
 }
 
 /* The pixels of a checked chunk: in place, or at `room`. */
 static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t row, int64_t col,
                      const uint8_t *stored, uint8_t *room, const uint8_t **pixels, struct err *e)
 {
-    const struct codec_params p = store_codec_params(store_info(c->store));
     const struct store_chunk *one = chunk_at(c, row, col);
     *pixels = room;
     if (one->bytes == 0) {
-        memset(room, 255, codec_pixel_bytes(&p));
+        memset(room, 255, codec_pixel_bytes(&c->params));
         return 0;
     }
     if (one->raw) {
@@ -195,11 +203,11 @@ static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t r
     }
     if (!s->codec && !(s->codec = codec_create(NULL)))
         return no_memory(c, e);
-    const int r = codec_decode(s->codec, &p, stored, one->bytes, room);
+    const int r = codec_decode(s->codec, &c->params, stored, one->bytes, room);
     if (r == CODEC_NO_MEMORY)
         return no_memory(c, e);
     if (r == CODEC_NO_LIBRARY)
-        return no_library(c, &p, e);
+        return no_library(c, e);
     return r == 0 ? 0 : damaged(c, row, col, "cannot unpack", e);
 }
 
@@ -234,7 +242,7 @@ static int unpack_all(const struct chunks *c, struct chunks_scratch *s, struct c
                       void (*visit)(void *ctx, int64_t col, const uint8_t *pixels), void *ctx,
                       struct err *e)
 {
-    const size_t whole = (size_t)store_chunk_bytes(store_info(c->store));
+    const size_t whole = codec_pixel_bytes(&c->params);
     const double begun = clock_now();
     for (int64_t col = x.col; col < x.col + x.n; at += chunk_at(c, x.row, col++)->bytes) {
         uint8_t *room = memory ? memory + (size_t)(col - x.col) * whole : s->pixels;
@@ -306,7 +314,7 @@ static bool all_raw(const struct chunks *c, struct chunks_extent x)
 int chunks_load(const struct chunks *c, struct chunks_scratch *s, struct chunks_extent x,
                 uint8_t *memory, const uint8_t **pixels, struct err *e)
 {
-    const size_t whole = (size_t)store_chunk_bytes(store_info(c->store));
+    const size_t whole = codec_pixel_bytes(&c->params);
     const uint8_t *at;
     if (all_raw(c, x)) /* read to where they belong */
         return chunks_load_stored(c, s, x, memory, pixels, e);

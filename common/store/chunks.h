@@ -29,13 +29,16 @@
 extern "C" {
 #endif
 
-/* Some rows of chunks of a store. All pointers are the caller's. */
+/* Some rows of chunks of a store: chunks_of(). All pointers are the caller's. */
 struct chunks {
     const struct store *store;
     const struct store_chunk *list; /* [rows][columns] */
+    struct codec_params params;     /* of each chunk */
     int64_t columns;                /* store_chunk_columns() */
     int64_t first_row;              /* row of chunks in the slide at which list[0] begins */
 };
+
+struct chunks chunks_of(const struct store *s, const struct store_chunk *list, int64_t first_row);
 
 /* Chunks of one row that lie one after the other in the file, or that were all left out. */
 struct chunks_extent {

@@ -287,7 +287,7 @@ static int list_all(struct tune *t, struct err *e)
         out += store_group_chunk_rows(i, g) * columns;
     }
     t->list_seconds = (clock_now() - begun) / (double)(t->rows * columns);
-    t->chunks = (struct chunks){.store = t->store, .list = t->list, .columns = columns};
+    t->chunks = chunks_of(t->store, t->list, 0);
     return 0;
 }
 

@@ -174,10 +174,7 @@ static int verify_group(struct verify *v, struct item *items, int depth, struct 
     const struct store_info *i = store_info(v->store);
     v->rows = store_group_chunk_rows(i, v->group);
     v->row = v->col = 0;
-    v->chunks = (struct chunks){.store = v->store,
-                                .list = v->list,
-                                .columns = store_chunk_columns(i),
-                                .first_row = v->group * (i->group_rows / i->chunk_rows)};
+    v->chunks = chunks_of(v->store, v->list, v->group * (i->group_rows / i->chunk_rows));
     if (store_map_group(v->store, v->group, v->list, e))
         return -1;
     return pipe_run(&ops, v, items, sizeof *items, depth, v->options->threads, e);

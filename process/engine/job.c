@@ -331,10 +331,7 @@ static void view_list(const struct job *j, struct band *band)
     const struct store_info *i = store_info(j->store);
     const int64_t row = band->geometry.first_row / i->chunk_rows, columns = store_chunk_columns(i);
     const int64_t before = row - j->first_group * (i->group_rows / i->chunk_rows);
-    band->chunks = (struct chunks){.store = j->store,
-                                   .list = j->list + before * columns,
-                                   .columns = columns,
-                                   .first_row = row};
+    band->chunks = chunks_of(j->store, j->list + before * columns, row);
     band->geometry.chunks = &band->chunks;
     band->geometry.file = j->file;
 }

@@ -140,8 +140,8 @@ static bool any_filled(const struct filled *f)
 
 /* The chunks, first .. last, that hold `window` pixels from `at` on and what smoothing reads around
  * them. `size`: pixels of the slide in this direction; `each`: of a chunk. */
-static void chunks_of(const struct result_params *p, int64_t at, int64_t size, int64_t each,
-                      int64_t *first, int64_t *last)
+static void chunks_touched(const struct result_params *p, int64_t at, int64_t size, int64_t each,
+                           int64_t *first, int64_t *last)
 {
     const int64_t low = at - p->radius, high = at + p->window - 1 + p->radius;
     *first = (low < 0 ? 0 : low) / each;
@@ -153,8 +153,8 @@ static void merge_rows(const struct filled *f, int64_t wy, uint8_t *columns)
 {
     const int64_t n = store_chunk_columns(f->info);
     int64_t first, last;
-    chunks_of(f->params, wy * f->params->stride, f->info->height, f->info->chunk_rows, &first,
-              &last);
+    chunks_touched(f->params, wy * f->params->stride, f->info->height, f->info->chunk_rows, &first,
+                   &last);
     memset(columns, 0, (size_t)n);
     for (int64_t r = first; r <= last; r++)
         for (int64_t c = 0; c < n; c++)
@@ -165,8 +165,8 @@ static unsigned merge_columns(const struct filled *f, int64_t wx, const uint8_t 
 {
     unsigned bits = 0;
     int64_t first, last;
-    chunks_of(f->params, wx * f->params->stride, f->info->width, f->info->chunk_cols, &first,
-              &last);
+    chunks_touched(f->params, wx * f->params->stride, f->info->width, f->info->chunk_cols, &first,
+                   &last);
     for (int64_t c = first; c <= last; c++)
         bits |= columns[c];
     return bits;
