@@ -180,7 +180,7 @@ def test_wrong_use_of_scripts_corpus():
                                (["run", "-o", out, "--wsi2h5", "--anonymous --key k.csv", "x.svs"], "by the names of their slides", 2),
                                (["run", "-o", out], "no slides given", 2), (["status", "-o", out], "not a corpus", 1), (["plan", "-o", out], "no slides given", 2),
                                (["step", "-o", out, "--batch", "1"], "not a corpus", 1),
-                               (["run", "-o", out, tmp()], "a folder without slides", 1), ([], "plan, run, step, finish, status, cancel or remove", 2),
+                               (["run", "-o", out, tmp()], "a folder without slides", 1), ([], "plan | run | step | finish | status | cancel | remove", 2),
                                (["run", "-o", out, "--tasks", "0", "x.svs"], "1 or more", 2)):
         p = corpus(*argv, *(["--scheduler", "local"] if "run" in argv else []), status=status)
         says(p.err, word)
@@ -1050,16 +1050,16 @@ exec %s "$@" <$list''' % (WSI2H5, needs, WSI2H5))
 
 
 def test_options_of_the_user_are_changed_where_they_are():
-    engines = library("engines")
+    slurm, sge = (library("engines").SCHEDULERS[name] for name in ("slurm", "sge"))
     for function, by, given, want in (
-            (engines.Slurm.away_from, ["n2"], ["-c", "1", "--exclude=n1"], ["-c", "1", "--exclude=n1,n2"]),
-            (engines.Slurm.away_from, ["n2"], ["--exclude", "n1"], ["--exclude=n1,n2"]), (engines.Slurm.away_from, ["n2"], ["-xn1"], ["--exclude=n1,n2"]),
-            (engines.GridEngine.away_from, ["a", "b"], [], ["-l", "hostname=!a&!b"]),
-            (engines.GridEngine.away_from, ["a", "b"], ["-l", "gpu=1,h=!x"], ["-l", "gpu=1,h=(!x)&!a&!b"]),
-            (engines.GridEngine.away_from, ["a", "b"], ["-l", "hostname=n*"], ["-l", "hostname=(n*)&!a&!b"]),
-            (engines.Slurm.with_memory, 1, ["--mem=6G"], ["--mem=12G"]), (engines.Slurm.with_memory, 2, ["--mem", "500"], ["--mem", "2000"]),
-            (engines.Slurm.with_memory, 1, ["-c", "4"], ["-c", "4", "--mem-per-cpu=2G"]), (engines.Slurm.with_memory, 0, ["-c", "4"], ["-c", "4"]),
-            (engines.GridEngine.with_memory, 1, ["-l", "h_vmem=2G,gpu=1"], ["-l", "h_vmem=4G,gpu=1"])):
+            (slurm.away_from, ["n2"], ["-c", "1", "--exclude=n1"], ["-c", "1", "--exclude=n1,n2"]),
+            (slurm.away_from, ["n2"], ["--exclude", "n1"], ["--exclude=n1,n2"]), (slurm.away_from, ["n2"], ["-xn1"], ["--exclude=n1,n2"]),
+            (sge.away_from, ["a", "b"], [], ["-l", "hostname=!a&!b"]),
+            (sge.away_from, ["a", "b"], ["-l", "gpu=1,h=!x"], ["-l", "gpu=1,h=(!x)&!a&!b"]),
+            (sge.away_from, ["a", "b"], ["-l", "hostname=n*"], ["-l", "hostname=(n*)&!a&!b"]),
+            (slurm.with_memory, 1, ["--mem=6G"], ["--mem=12G"]), (slurm.with_memory, 2, ["--mem", "500"], ["--mem", "2000"]),
+            (slurm.with_memory, 1, ["-c", "4"], ["-c", "4", "--mem-per-cpu=2G"]), (slurm.with_memory, 0, ["-c", "4"], ["-c", "4"]),
+            (sge.with_memory, 1, ["-l", "h_vmem=2G,gpu=1"], ["-l", "h_vmem=4G,gpu=1"])):
         got = function(*((by, given) if function.__name__ == "away_from" else (given, by)))
         expect(got == want, "%s: %s", given, got)
 
@@ -1077,7 +1077,7 @@ def test_tasks_that_will_never_run_are_named_with_the_remedy():
     before = os.environ["PATH"]
     os.environ["PATH"] = folder + os.pathsep + before
     try:
-        n, held = library("engines").GridEngine.active(["10", "11", "13"])
+        n, held = library("engines").SCHEDULERS["sge"].active(["10", "11", "13"])
         expect(n == 4 and held == ["task 2 of job 13 is in an error state: qmod -cj 13"], "%d %s", n, held)
     finally:
         os.environ["PATH"] = before

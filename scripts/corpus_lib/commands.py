@@ -7,12 +7,13 @@ import signal
 import sys
 import time
 
-from corpus_lib.engines import (PATIENCE, SCHEDULERS, active_tasks, choose, patient, run_local, scheduler_of, submit_run)
+from corpus_lib.engines import PATIENCE, SCHEDULERS, active_tasks, cancel, choose, patient, run_local, scheduler_of, submit_run
 from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, counted, die, program, say, values_of, versions, write_whole
 from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
-from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, remaining, verify, write_plan
+from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, read_results, remaining, verify,
+                                write_plan)
 from corpus_lib.remove import REMOVED, find, remove
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
@@ -88,7 +89,7 @@ def choose_device(asked, engine, options):
 # --- plan, run ---
 
 def prepare(o, engine):
-    """Brings the corpus up to date with what the user names. Returns (corpus, its lock, what remains)."""
+    """Locks the corpus and brings it up to date with what the user names. Returns (corpus, what remains)."""
     if os.path.exists(o.out) and not os.path.isdir(o.out):
         die("%s is not a folder" % o.out)
     corpus = Corpus(o.out)
@@ -105,7 +106,7 @@ def prepare(o, engine):
     gpus, process = choose_device(o.gpus, engine, corpus.settings["h5spec"])
     for folder in ("results", "logs", corpus.stores):
         os.makedirs(corpus.path(folder), exist_ok=True)
-    held = keep_out_others(corpus)
+    keep_out_others(corpus)
     corpus.settings["run"] = Corpus(o.out).run
     corpus.clean()
     left_out = corpus.add(slides, problems)
@@ -118,20 +119,19 @@ def prepare(o, engine):
                       programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
     corpus.run.pop("problem", None)
     corpus.save()
-    return corpus, held, remaining(corpus, renew=versions() if o.renew else None)
+    return corpus, remaining(corpus, renew=versions() if o.renew else None)
 
 
 def command_plan(o):
-    corpus, held, work = prepare(o, "")
+    corpus, work = prepare(o, "")
     write_plan(corpus, work, MOST_BATCHES, o.batch)
     print(plan_path(corpus))
-    held.close()
     return DONE
 
 
 def command_run(o):
     engine = choose(o.scheduler, o.options)
-    corpus, held, work = prepare(o, engine)
+    corpus, work = prepare(o, engine)
     st = status_of(corpus, 0)
     if not work and is_merged(st):
         page = corpus.path("report.html")
@@ -152,7 +152,7 @@ def command_run(o):
     if not corpus.run["batches"]:
         return finish(corpus, True)
     submit_run(corpus, o.dry_run)
-    held.close()
+    corpus.held.close()
     if o.dry_run:
         return DONE
     say("jobs %s" % ", ".join("%s %s" % job for job in corpus.jobs().items()))
@@ -186,8 +186,8 @@ def wait(out):
 
 
 def keep_out_others(corpus):
-    """Only one run at a time. Returns the lock."""
-    held = corpus.lock()
+    """Only one run at a time."""
+    corpus.lock()
     try:
         active, _ = patient(lambda: active_tasks(corpus), PATIENCE)
     except Away as e:
@@ -196,7 +196,6 @@ def keep_out_others(corpus):
     if active:
         die("%s: a run is going on (%s); see status, wait, or cancel it" % (
             corpus.out, counted(active, "task")))
-    return held
 
 
 # --- finish ---
@@ -205,10 +204,10 @@ def command_finish(o):
     corpus = known_corpus(o.out)
     if o.run and o.run != corpus.number:
         die("run %d has been followed by run %d" % (o.run, corpus.number))
-    held = corpus.lock() if not o.run else open(os.devnull)  # the run's own job keeps others out by being at work
+    if not o.run:  # the run's own job keeps others out by being at work
+        corpus.lock()
     closing = bool(o.run) or not patient(lambda: active_tasks(corpus), PATIENCE)[0]
     status = finish(corpus, closing, again=bool(o.run))
-    held.close()
     return DONE if status is None else status
 
 
@@ -257,7 +256,7 @@ def command_cancel(o):
         return DONE
     write_whole(corpus.path("cancelled"), "")
     for _ in range(2):  # the finish job may have submitted others meanwhile
-        scheduler_of(corpus).cancel(list(Corpus(o.out).jobs().values()))
+        cancel(Corpus(o.out))
         time.sleep(0.5)
     say("cancelled; finished slides are kept, run again to continue")
     return DONE
@@ -272,14 +271,11 @@ def command_remove(o):
         say("%s: not a slide of this corpus" % word)
     if unknown:
         return PART
-    held = keep_out_others(corpus)
-    os.environ.update({n.upper(): program(n) for n in ("wsi2h5", "h5spec")})
+    keep_out_others(corpus)
     Outcome(corpus, True, scheduler_of(corpus))
-    from corpus_lib.finish import read_results
     read_results(corpus, [r for r in slides if os.path.exists(corpus.result(r))])
     remove(corpus, slides)
     status = finish(corpus, True)
-    held.close()
     say(REMOVED % (counted(len(slides), "slide"), corpus.out))
     if corpus.settings.get("stores"):
         say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)

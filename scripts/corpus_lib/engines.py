@@ -1,8 +1,7 @@
 """What carries out a plan: Slurm, Grid Engine, or this machine. Any other engine calls `wsi-corpus step` itself.
 
-A scheduler is a class with the same functions: limit() is the largest array, command() a submission, job_of()
-its id, active() counts the tasks that wait or run and names those that will never run, cancel() ends jobs,
-all_ends() says how tasks ended, nodes() lists the nodes, and away_from() and with_memory() change options.
+A scheduler is a class with the same functions: limit() is the largest array, command() a submission, active() counts the tasks that wait or run and names those that will never run, all_ends() says how
+tasks ended, nodes() lists the nodes, and away_from() and with_memory() change options.
 A scheduler may be away, for a restart or under load. What asks raises Away; patient() asks again.
 """
 import collections
@@ -69,15 +68,13 @@ def times(factor, pattern, word):
 
 
 class Slurm:
-    name, needs = "slurm", "sbatch"
+    name, submits, cancels = "Slurm", "sbatch", "scancel"
 
-    @staticmethod
-    def limit():
+    def limit(self):
         found = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config").stdout)
         return max(1, int(found.group(1)) - 1) if found else 1000
 
-    @staticmethod
-    def command(kind, argv, log, tasks, at_once, after, options, gpus, mark):
+    def command(self, kind, argv, log, tasks, at_once, after, options, gpus, mark):
         """Messages go to LOG, where %s is the task; `mark` finds the job again."""
         command = ["sbatch", "--comment=" + mark, "--parsable", "--export=ALL", "--open-mode=append", "--requeue",
                    "--job-name=corpus-" + kind, "--output=" + log.replace("%s", "%a"), "--cpus-per-task=4"]
@@ -91,18 +88,12 @@ class Slurm:
             command.append("--gres=" + ("gpu:%d" % gpus if gpus else "none"))
         return command + options + ["--wrap", "exec " + " ".join(shlex.quote(a) for a in argv)]
 
-    @staticmethod
-    def find(mark):
+    def find(self, mark):
         """The id of a job that is in the queue although the answer was lost; None if it is not."""
         found = re.search(r"(?m)^(\d+)\|" + re.escape(mark) + "$", question("squeue", "-h", "-o", "%F|%k").stdout)
         return found and found.group(1)
 
-    @staticmethod
-    def job_of(text):
-        return text.strip().split(";")[0]
-
-    @staticmethod
-    def active(ids):
+    def active(self, ids):
         p = question("squeue", "-h", "-r", "-j", ",".join(ids), "-o", "%i|%T|%r")
         if p.returncode and "Invalid job id" not in p.stderr:
             raise Away("squeue: " + p.stderr.strip())
@@ -111,12 +102,7 @@ class Slurm:
                 for pattern, remedy in STUCK.items() if state == "PENDING" and re.search(pattern, why)]
         return len(rows), held
 
-    @staticmethod
-    def cancel(ids):
-        patient(lambda: question("scancel", *ids), PATIENCE)
-
-    @staticmethod
-    def all_ends(ids):
+    def all_ends(self, ids):
         """{(job, task or None): End}"""
         found = {}
         p = ask("sacct", "-n", "-X", "-P", "-j", ",".join(ids), "-o", "JobID,State,ExitCode,NodeList",
@@ -125,56 +111,46 @@ class Slurm:
             words = line.split("|")
             job = re.fullmatch(r"(\d+)(?:_(\d+))?", words[0])
             if job and len(words) == 4:
-                found[job.group(1), int(job.group(2) or 0) or None] = Slurm.end(*words[1:])
+                found[job.group(1), int(job.group(2) or 0) or None] = self.end(*words[1:])
         for number in ids if not found else []:
             for line in question("scontrol", "show", "job", "-o", number).stdout.split("\n"):
                 row = dict(w.split("=", 1) for w in line.split() if "=" in w)
                 if "JobState" in row and row.get("ArrayTaskId", "1").isdigit():
-                    found[number, int(row.get("ArrayTaskId", 0)) or None] = Slurm.end(
+                    found[number, int(row.get("ArrayTaskId", 0)) or None] = self.end(
                         row["JobState"], row.get("ExitCode", ""), row.get("NodeList", ""), row.get("Reason", ""))
         return found
 
-    @staticmethod
-    def end(state, code, node, reason=""):
-        code, _, signalled = code.partition(":")
-        text = "Slurm: " + state.split(" ")[0]
-        if signalled.isdigit() and int(signalled):
-            text += ", signal " + signalled
-        elif code.isdigit() and int(code):
-            text += ", exit status " + code
-        text += ", " + reason if reason not in ("", "None") else ""
-        return End(text, state.split(" ")[0] not in ("COMPLETED", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING"),
+    def end(self, state, code, node, reason=""):
+        (code, _, signalled), state = code.partition(":"), state.split(" ")[0]
+        how = "signal " + signalled if signalled.strip("0") else "exit status " + code if code.strip("0") else ""
+        return End("Slurm: " + ", ".join(w for w in (state, how, reason) if w not in ("", "None")),
+                   state not in ("COMPLETED", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING"),
                    "" if node in ("(null)", "None assigned", "None") else node)
 
-    @staticmethod
-    def away_from(nodes, options):
+    def away_from(self, nodes, options):
         """Keeps a job from nodes, besides those that the user excludes: sbatch takes the last list only."""
         theirs, kept = values_of(options, ("--exclude", "-x"))
         return kept + ["--exclude=" + ",".join(theirs[-1:] + nodes)] if nodes else options
 
-    @staticmethod
-    def with_memory(options, doubled):
+    def with_memory(self, options, doubled):
         """Asks for twice the memory, so many times."""
         if doubled and not any(w.startswith("--mem") for w in options):
             options = options + ["--mem-per-cpu=1G"]
         values = [before.startswith("--mem") and "=" not in before for before in [""] + options]
         return [times(2 ** doubled, "^" if value else r"^--mem\S*=", word) for value, word in zip(values, options)]
 
-    @staticmethod
-    def nodes():
+    def nodes(self):
         return set(question("sinfo", "-h", "-N", "-o", "%N").stdout.split())
 
 
 class GridEngine:
-    name, needs = "sge", "qsub"
+    name, submits, cancels = "Grid Engine", "qsub", "qdel"
 
-    @staticmethod
-    def limit():
+    def limit(self):
         found = re.search(r"^max_aj_tasks\s+(\d+)", ask("qconf", "-sconf").stdout, re.M)
         return int(found.group(1)) or 10 ** 9 if found else 75000
 
-    @staticmethod
-    def command(kind, argv, log, tasks, at_once, after, options, gpus, mark):
+    def command(self, kind, argv, log, tasks, at_once, after, options, gpus, mark):
         command = ["qsub", "-terse", "-N", mark, "-j", "y", "-o", log.replace("%s", "$TASK_ID"), "-r", "y"]
         for name in ("PATH", "WSI2H5", "H5SPEC"):
             if name in os.environ:
@@ -189,67 +165,46 @@ class GridEngine:
             command += ["-pe", "smp", "4"]
         return command + options + ["-b", "y", "-shell", "n"] + argv
 
-    @staticmethod
-    def find(mark):
-        for job, name in re.findall(r"(?m)^ *(\d+) +\S+ +(\S+)", question("qstat", "-u", "*").stdout):
-            if name == mark[:10]:
-                return job
-        return None
+    def find(self, mark):
+        rows = re.findall(r"(?m)^ *(\d+) +\S+ +(\S+)", question("qstat", "-u", "*").stdout)
+        return next((job for job, name in rows if name == mark[:10]), None)
 
-    @staticmethod
-    def job_of(text):
-        return text.strip().split("\n")[-1].split(".")[0]
-
-    @staticmethod
-    def active(ids):
+    def active(self, ids):
         p = question("qstat", "-u", "*", "-g", "d")  # a line per task
         if p.returncode:
             raise Away("qstat: " + p.stderr.strip())
         rows = [row for row in map(str.split, p.stdout.split("\n")) if row and row[0] in ids]
-        held = ["task %s of job %s is in an error state: qmod -cj %s" % (row[-1], row[0], row[0])
-                for row in rows if "E" in row[4]]
-        return len(rows), held
+        return len(rows), ["task %s of job %s is in an error state: qmod -cj %s" % (row[-1], row[0], row[0])
+                           for row in rows if "E" in row[4]]
 
-    @staticmethod
-    def cancel(ids):
-        patient(lambda: question("qdel", *ids), PATIENCE)
-
-    @staticmethod
-    def all_ends(ids):
+    def all_ends(self, ids):
         found = {}
         for number in ids:
             for text in re.split(r"(?m)^=+$", question("qacct", "-j", number).stdout):
                 row = dict(re.findall(r"(?m)^(\w+)\s+(.*?)\s*$", text))
                 if "exit_status" in row:
-                    code, failed = int(row["exit_status"].split()[0]), row.get("failed", "0")
-                    task = row.get("taskid", "")
-                    bad = code != 0 or failed.split()[0] != "0"
-                    found[number, int(task) if task.isdigit() else None] = End(
-                        "Grid Engine: failed %s, exit status %d" % (failed, code) if bad else "Grid Engine: done", bad,
-                        row.get("hostname", ""))
+                    code, failed, task = row["exit_status"].split()[0], row.get("failed", "0"), row.get("taskid", "")
+                    bad = code != "0" or failed.split()[0] != "0"
+                    found[number, int(task) if task.isdigit() else None] = End("Grid Engine: " + (
+                        "failed %s, exit status %s" % (failed, code) if bad else "done"), bad, row.get("hostname", ""))
         return found
 
-    @staticmethod
-    def away_from(nodes, options):
+    def away_from(self, nodes, options):
         if not nodes:
             return options
         ours, out = "&".join("!" + n for n in nodes), []
         for before, word in zip([""] + options, options):
-            hosts = before == "-l" and re.search(r"(?:^|,)(?:hostname|h)=([^,]+)", word)
-            out.append(word if not hosts else word.replace(hosts.group(1), "(%s)&%s" % (hosts.group(1), ours)))
+            out.append(re.sub(r"((?:^|,)(?:hostname|h)=)([^,]+)", r"\1(\2)&" + ours, word) if before == "-l" else word)
         return out if out != options else options + ["-l", "hostname=" + ours]
 
-    @staticmethod
-    def with_memory(options, doubled):
+    def with_memory(self, options, doubled):
         return [times(2 ** doubled, "(?:h_vmem|s_vmem|mem_free|h_rss)=", word) for word in options]
 
-    @staticmethod
-    def nodes():
-        rows = [line.split() for line in question("qhost").stdout.split("\n")[3:]]
-        return {row[0] for row in rows if row}
+    def nodes(self):
+        return {line.split()[0] for line in question("qhost").stdout.split("\n")[3:] if line.strip()}
 
 
-SCHEDULERS = {"slurm": Slurm, "sge": GridEngine}
+SCHEDULERS = {"slurm": Slurm(), "sge": GridEngine()}
 
 
 def scheduler_of(corpus):
@@ -262,13 +217,13 @@ def choose(name, options):
     if name == "auto":
         name = ("slurm" if shutil.which("sbatch") else
                 "sge" if shutil.which("qsub") and os.environ.get("SGE_ROOT") else "local")
-        say("scheduler: %s (%s)" % (name, "found %s" % SCHEDULERS[name].needs if name != "local"
+        say("scheduler: %s (%s)" % (name, "found %s" % SCHEDULERS[name].submits if name != "local"
                                     else "found neither sbatch nor qsub"))
     if name == "local" and options:
         die("options after -- are for a scheduler; leave them out with --scheduler local", USAGE)
-    if name != "local" and not shutil.which(SCHEDULERS[name].needs):
+    if name != "local" and not shutil.which(SCHEDULERS[name].submits):
         die("--scheduler %s: %s is not in PATH; without a cluster, use --scheduler local" % (
-            name, SCHEDULERS[name].needs))
+            name, SCHEDULERS[name].submits))
     return name
 
 
@@ -298,9 +253,9 @@ def submit(corpus, kind, argv, tasks, after, dry):
     p = patient(once, PATIENCE)
     if p.returncode:
         refused(corpus, "%s refused the %s job: %s%s" % (
-            "Slurm" if scheduler is Slurm else "Grid Engine", kind, p.stderr.strip() or p.stdout.strip(),
+            scheduler.name, kind, p.stderr.strip() or p.stdout.strip(),
             "; without a cluster, use --scheduler local" if "onfiguration" in p.stderr else ""))
-    job = scheduler.job_of(p.stdout)
+    job = re.findall(r"(?m)^\d+", p.stdout)[-1]
     corpus.add_job(kind, job)
     return job
 
@@ -309,11 +264,17 @@ def refused(corpus, why):
     """The scheduler did not accept a job: those before it go, too."""
     corpus.run["problem"] = why
     corpus.save_settings()
-    ids = list(corpus.jobs().values())
-    if ids:
-        scheduler_of(corpus).cancel(ids)
+    ids = cancel(corpus)
     die("%s\ncorpus: %sno job is left in the queue; correct the options and run again" % (
         why, "%s cancelled, " % counted(len(ids), "job") if ids else ""), PART)
+
+
+def cancel(corpus):
+    """Ends the jobs of the last run. Returns their ids."""
+    ids = list(corpus.jobs().values())
+    if ids:
+        patient(lambda: question(scheduler_of(corpus).cancels, *ids), PATIENCE)
+    return ids
 
 
 def submit_run(corpus, dry=False):

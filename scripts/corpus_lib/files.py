@@ -73,14 +73,6 @@ def versions():
     return ", ".join(" ".join(ask(program(name), "--version").stdout.split()[:2]) for name in ("wsi2h5", "h5spec"))
 
 
-def asked_of_results(corpus, records, *argv):
-    """[(record, row)] of the JSON lines that a command of h5spec prints about results, one per result."""
-    of = {key(corpus.result(r)): r for r in records}
-    text = ask(program("h5spec"), *argv, "--json", "--list", "-",
-               given="".join(corpus.result(r) + "\n" for r in records)).stdout if of else ""
-    return [(of[key(row["input"])], row) for row in json_rows(text.split("\n")) if key(row.get("input", "")) in of]
-
-
 # --- small text files ---
 
 def json_rows(lines):

@@ -5,14 +5,13 @@ a file of their own, such as corpus-0.25um.h5. Slides that do not state theirs a
 """
 import csv
 import io
-import math
 import os
 import re
 
 from corpus_lib.engines import patient, scheduler_of, submit_run
-from corpus_lib.files import Away, ask, asked_of_results, counted, program, remove_file, say, stamp, write_whole
+from corpus_lib.files import Away, ask, counted, program, remove_file, say, stamp, write_whole
 from corpus_lib.outcome import Outcome, worth_another_try
-from corpus_lib.planned import MOST_BATCHES, remaining, write_plan
+from corpus_lib.planned import MOST_BATCHES, read_results, remaining, write_plan
 from corpus_lib.remove import take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
@@ -140,17 +139,6 @@ def merge_one(corpus, path, rows):
         if a in of and b in of:
             of[b].same = of[a].slide
     return {of[m.group(1)] for m in map(APART.match, lines) if m and m.group(1) in of}
-
-
-def read_results(corpus, records):
-    """Notes resolution and quickhash of results that have not been read yet."""
-    now = {r.name: stamp(corpus.result(r)) for r in records}
-    for r, row in asked_of_results(corpus, [r for r in records if r.read != now[r.name]], "info"):
-        slide = (row.get("slides") or [{}])[0]
-        x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
-        um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
-        r.read, r.um, r.down = now[r.name], repr(um) if um else "", repr(down) if down else ""
-        r.hash = slide.get("quickhash") or ""
 
 
 def names_of(corpus, sets):

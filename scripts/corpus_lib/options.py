@@ -7,10 +7,6 @@ import sys
 STATUS = """Exit status: 0 everything is done, or submitted; 1 some slides are bad, the rest is done;
 2 wrong usage; 3 stopped by a signal; 4 all done, some slides have damaged tiles; 5 run again:
 trouble, interrupted tasks, or something to do and no task at work."""
-EXAMPLE = """Example:
-  corpus run -o study --convert-job '--partition=cpu' --process-job '--partition=gpu' slides/
-
-"""
 
 
 def at_least(least):
@@ -55,13 +51,7 @@ def add_inputs(add):
     add("--renew", action="store_true", help="do again what other versions of the programs made")
 
 
-def add_run(commands, form):
-    run = commands.add_parser(
-        "run", help="do what remains: plan, work, finish", formatter_class=form,
-        usage="%(prog)s [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]",
-        description="Converts, processes and merges what remains. Options after -- go to sbatch\n"
-        "or qsub with every job.", epilog=EXAMPLE + STATUS)
-    add = run.add_argument
+def add_run(add):
     add_inputs(add)
     add("--scheduler", choices=("auto", "slurm", "sge", "local"), default="auto",
         help="auto: the one whose command is in PATH, else local (auto)")
@@ -74,7 +64,6 @@ def add_run(commands, form):
         "that had trouble, and with twice the memory if it was too little (1; not with local)")
     add("--wait", action="store_true", help="wait for the jobs and end with their status")
     add("--dry-run", action="store_true", help="print the commands that would submit the jobs")
-    return run
 
 
 def parse(argv, description):
@@ -82,39 +71,34 @@ def parse(argv, description):
     split, form = argv.index("--") if "--" in argv else len(argv), argparse.RawDescriptionHelpFormatter
     a = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), epilog=STATUS, description=description,
                                 formatter_class=form)
-    commands = a.add_subparsers(dest="command", metavar="plan | run | step | finish | status | cancel | remove")
-    run = add_run(commands, form)
-    plan = commands.add_parser("plan", help="write OUT/plan.tsv, for another engine", description="Writes what "
-                               "remains to OUT/plan.tsv, one line per slide, in batches.",
-                               epilog="Example: corpus plan -o study slides/")
-    add_inputs(plan.add_argument)
-    step = commands.add_parser("step", help="do one batch of the plan", epilog="Example: corpus step -o study --batch 1")
-    step.add_argument("--batch", required=True, metavar="N", help="its number; auto: that of this task of an array")
-    step.add_argument("--stage", choices=("both", "convert", "process"), default="both",
-                      help="both, or only one of the two programs (both)")
-    end = commands.add_parser("finish", help="merge what exists, and report", description="Merges what exists, one file "
-                              "per resolution, and writes the report.", epilog="Example: corpus finish -o study\n" + STATUS,
-                              formatter_class=form)
-    end.add_argument("--run", type=int, default=0, help=argparse.SUPPRESS)
-    status = commands.add_parser("status", help="what is done, what failed and why",
-                                 epilog="Example: corpus status -o /scratch/breast --watch")
-    status.add_argument("--json", action="store_true", help="one line of JSON")
-    status.add_argument("--html", action="store_true",
-                        help="write OUT/report.html, a page about the slides that are done so far")
-    status.add_argument("--watch", type=at_least(1), nargs="?", const=10, metavar="SECONDS",
-                        help="repeat until no task is at work (every 10 seconds)")
-    cancel = commands.add_parser("cancel", help="stop what runs or waits; finished slides are kept",
-                                 epilog="Example: corpus cancel -o /scratch/breast")
-    gone = commands.add_parser("remove", help="take slides out, as when a consent is withdrawn",
-                               description="Deletes what was made from slides, and makes the merged "
-                               "results and the report again.\nThe slides themselves stay.",
-                               epilog="Example: corpus remove -o /scratch/breast slides/a.svs")
-    gone.add_argument("slides", nargs="+", metavar="SLIDE", help="its path, or its name in the corpus")
-    for c in (run, plan, status, cancel, gone, step, end):
+    commands = a.add_subparsers(dest="command", required=True, metavar="plan | run | step | finish | status | cancel | remove")
+
+    def command(name, short, example, text=None, **more):
+        c = commands.add_parser(name, help=short, description=text, formatter_class=form,
+                                epilog="Example: corpus %s -o %s" % (name, example), **more)
         c.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the corpus")
+        return c.add_argument
+    add_inputs(command("plan", "write OUT/plan.tsv, for another engine", "study slides/",
+                       "Writes what remains to OUT/plan.tsv, one line per slide, in batches."))
+    add_run(command("run", "do what remains: plan, work, finish", "study --convert-job '--partition=cpu' --process-job "
+                    "'--partition=gpu' slides/\n\n" + STATUS, "Converts, processes and merges what remains. Options after "
+                    "-- go to sbatch\nor qsub with every job.", usage="%(prog)s [options] -o OUT SLIDE... [-- SCHEDULER OPTIONS]"))
+    add = command("step", "do one batch of the plan", "study --batch 1")
+    add("--batch", required=True, metavar="N", help="its number; auto: that of this task of an array")
+    add("--stage", choices=("both", "convert", "process"), default="both", help="both, or only one of the two programs (both)")
+    add = command("finish", "merge what exists, and report", "study\n\n" + STATUS,
+                  "Merges what exists, one file per resolution, and writes the report.")
+    add("--run", type=int, default=0, help=argparse.SUPPRESS)
+    add = command("status", "what is done, what failed and why", "/scratch/breast --watch")
+    add("--json", action="store_true", help="one line of JSON")
+    add("--html", action="store_true", help="write OUT/report.html, a page about the slides that are done so far")
+    add("--watch", type=at_least(1), nargs="?", const=10, metavar="SECONDS",
+        help="repeat until no task is at work (every 10 seconds)")
+    command("cancel", "stop what runs or waits; finished slides are kept", "/scratch/breast")
+    add = command("remove", "take slides out, as when a consent is withdrawn", "/scratch/breast slides/a.svs",
+                  "Deletes what was made from slides, and makes the merged\nresults and the report again. The slides stay.")
+    add("slides", nargs="+", metavar="SLIDE", help="its path, or its name in the corpus")
     o = a.parse_args(joined(argv[:split]))
-    if not o.command:
-        a.error("expected a command: plan, run, step, finish, status, cancel or remove")
     o.options = argv[split + 1:]
     if o.options and o.command != "run":
         a.error("only run takes scheduler options after --")

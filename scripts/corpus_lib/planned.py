@@ -5,9 +5,10 @@ and the lines of one batch after the other. scripts/ENGINES.md says what the col
 """
 import collections
 import itertools
+import math
 import os
 
-from corpus_lib.files import asked_of_results, counted, remove_file, say, stamp, versions, write_list
+from corpus_lib.files import ask, counted, json_rows, key, program, remove_file, say, stamp, versions, write_list
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -34,6 +35,14 @@ def read_plan(corpus, batch=None):
     return [Row(int(row[0]), *row[1:]) for row in rows if len(row) == len(Row._fields) and row[0].isdigit()]
 
 
+def asked_of_results(corpus, records, *argv):
+    """[(record, row)] of the JSON lines that a command of h5spec prints about results, one per result."""
+    of = {key(corpus.result(r)): r for r in records}
+    text = ask(program("h5spec"), *argv, "--json", "--list", "-",
+               given="".join(corpus.result(r) + "\n" for r in records)).stdout if of else ""
+    return [(of[key(row["input"])], row) for row in json_rows(text.split("\n")) if key(row.get("input", "")) in of]
+
+
 def verify(corpus, records):
     """Results that changed since they were made are read; what is damaged goes."""
     for r, row in asked_of_results(corpus, records, "verify", "-q"):
@@ -43,6 +52,17 @@ def verify(corpus, records):
             say("%s is damaged, computed again: %s" % (corpus.result(r), row.get("message", "")))
             remove_file(corpus.result(r))
             r.problem = ""
+
+
+def read_results(corpus, records):
+    """Notes resolution and quickhash of results that have not been read yet."""
+    now = {r.name: stamp(corpus.result(r)) for r in records}
+    for r, row in asked_of_results(corpus, [r for r in records if r.read != now[r.name]], "info"):
+        slide = (row.get("slides") or [{}])[0]
+        x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
+        um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
+        r.read, r.um, r.down = now[r.name], repr(um) if um else "", repr(down) if down else ""
+        r.hash = slide.get("quickhash") or ""
 
 
 def redo_of(corpus, r, now, renew):

@@ -10,6 +10,7 @@ import os
 import re
 
 from corpus_lib.files import key, read_lines, remove_file, say, write_list
+from corpus_lib.planned import read_results
 from corpus_lib.state import mark_of
 
 REMOVED = ("%s removed; not reached: the slides themselves, backups and snapshots of %s, copies of its report, its corpus.h5, "
@@ -45,19 +46,15 @@ def clean_texts(corpus, gone):
     """Takes the lines about slides out of logs and lists. A path counts only where it is not part of a longer one."""
     words = {w for r in gone for w in (r.slide, key(r.slide), corpus.store(r), corpus.result(r))}
     pattern = re.compile("|".join(r"(?<![\w/.-])%s(?![\w/-]|\.\w)" % re.escape(w) for w in words))
-    paths = [corpus.path("plan.tsv"), corpus.path("results", "failed.csv"), os.path.join(corpus.stores, "failed.csv")]
-    for path in paths + glob.glob(os.path.join(glob.escape(corpus.path("logs")), "*")):
+    for path in [corpus.path("plan.tsv")] + glob.glob(os.path.join(glob.escape(corpus.path("logs")), "*")):
         lines = read_lines(path)
         kept = [line for line in lines if not pattern.search(line)]
         if len(kept) < len(lines):
             write_list(path, kept)
-    for path in (os.path.join(f, "failed.csv") for f in (corpus.stores, corpus.path("results"))):
-        remove_file(path)
 
 
 def take_out_copies(corpus):
     """A copy of a withdrawn slide goes, and so does the old place of a slide that was moved and renamed."""
-    from corpus_lib.finish import read_results
     marks = {m for m in corpus.withdrawn if m.startswith("quickhash ")}
     lost = [r for r in corpus.records if r.result and not os.path.lexists(r.slide)]
     if marks or lost:

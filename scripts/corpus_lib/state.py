@@ -50,8 +50,7 @@ class Record:
         self.slide, self.name, self.options, self.tried = slide, name, options, {}
 
     def line(self):
-        row = {f: v for f in self.__slots__ for v in [getattr(self, f)] if v}
-        return json.dumps(row)
+        return json.dumps({f: v for f in self.__slots__ for v in [getattr(self, f)] if v})
 
     @classmethod
     def parse(cls, line):
@@ -212,36 +211,31 @@ class Corpus:
             at[2] == r.result if known and r.result else not_older(result, store or slide))
         if done and store is not None and known and r.store:
             done = at[1] == r.store
-        if done and self.roi_is_older(r, result):
-            return Now("", *at)
-        return Now("process" if has_store else "convert", *at)
+        done = done and not_older(result, self.regions(r))
+        return Now("" if done else "process" if has_store else "convert", *at)
 
     def regions(self, r):
-        """The file of the slide's regions (h5spec run --roi), or None."""
+        """os.stat() of the file of the slide's regions (h5spec run --roi); None if there is none."""
         if self.roi is None:
             self.roi = "".join(values_of(self.settings.get("h5spec", []), ("--roi",))[0][-1:])
-        if not self.roi or not os.path.isdir(self.roi):
-            return self.roi or None
-        names = (r.name, os.path.basename(r.slide), stem(r.slide))
-        files = (os.path.join(self.roi, n + e) for n in names for e in (".geojson", ".json"))
-        return next((f for f in files if look(f)), None)
-
-    def roi_is_older(self, r, result):
-        regions = self.regions(r)
-        return regions is None or not_older(result, look(regions))
+        files = [self.roi] if self.roi else []
+        if self.roi and os.path.isdir(self.roi):
+            names = (r.name, os.path.basename(r.slide), stem(r.slide))
+            files = [os.path.join(self.roi, n + e) for n in names for e in (".geojson", ".json")]
+        return next(filter(None, map(look, files)), None)
 
     # care
 
     def lock(self):
-        """Keeps other runs of this corpus out until this process ends. Returns the open lock."""
-        held = open(open_own(self.path("lock")), "w")
+        """Keeps other runs of this corpus out until this process ends, or closes the lock, which is returned."""
+        self.held = open(open_own(self.path("lock")), "w")
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             die("%s: a run is going on; see status, wait, or cancel it" % self.out)
         except OSError:
             pass  # a file system without locks
-        return held
+        return self.held
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
