@@ -146,6 +146,43 @@ def test_a_weekend_on_slurm():
         run("umount", disk + "/results")
 
 
+def limit_memory(c):
+    """Slurm of one node ends what takes more memory than it asked for: the kernel does it, if control groups can be used here,
+    else Slurm looks once a second."""
+    if os.access("/sys/fs/cgroup/memory/tasks", os.W_OK):
+        new = {"TaskPlugin": "task/cgroup"}
+        with open(c.folder + "/cgroup.conf", "w") as f:
+            f.write("CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=0\n")
+    else:
+        new = {"JobAcctGatherType": "jobacct_gather/linux", "JobAcctGatherFrequency": "task=1", "JobAcctGatherParams": "OverMemoryKill"}
+    conf = c.folder + "/slurm.conf"
+    text = re.sub(r"(?m)^(%s)=.*\n" % "|".join(new), "", open(conf).read()).replace("CR_Core\n", "CR_Core_Memory\n")
+    open(conf, "w").write(text + "".join("%s=%s\n" % row for row in new.items()))
+    for daemon in (["slurmctld"], ["slurmd", "-N", "n1"]):
+        pid = c.folder + "/run/%s.pid" % daemon[0].replace("slurmd", "slurmd.n1")
+        os.kill(int(open(pid).read()), signal.SIGTERM)
+        while os.path.exists(pid):
+            time.sleep(0.05)
+        c.ask(*daemon, "-f", conf)
+
+
+@later("ci")
+def test_out_of_memory_on_slurm():
+    """Converting takes more memory than its task asks for: with twice as much it succeeds, or the slides are named."""
+    given = folder_with(slides(2))
+    with Cluster("slurm", "-n", "1", "-c", "4", "-g", "0") as c:
+        limit_memory(c)
+        for mb, status in ((150, 0), (400, 1)):
+            hungry = at_work(WSI2H5, """exec python3 -c 'import os, sys, time
+x = b"1" * (%d << 20); time.sleep(2.5); os.execv(sys.argv[1], sys.argv[1:])' %s "$@" """ % (mb, WSI2H5))
+            out = os.path.join(c.folder, str(mb), "out")
+            p = run(sys.executable, CORPUS, "run", "-o", out, "--scheduler", "slurm", "--gpus", "0", "--wait", given, "--", "-c", "1",
+                    "--mem=100", env=dict(c.env, WSI2H5=hungry), status=status)
+            expect(json.load(open(out + "/corpus.json"))["run"]["number"] == 2, "tried again: %s", p.out)
+            expect("MinMemoryNode=200M" in c.ask("scontrol", "show", "job"), "with more")
+            says(p.out, *(["2 processed, 0 to do, 0 failed"] if mb == 150 else ["/s00.svs: ", "/s01.svs: ", "out of memory, also with more"]))
+
+
 # --- the same inputs, whichever engine works ---
 
 def folder_of_168():

@@ -21,7 +21,7 @@ import itertools
 import os
 import re
 
-from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, key, stamp
+from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, key, read_lines, stamp
 from corpus_lib.planned import read_plan
 from corpus_lib.step import OK, rows_in
 
@@ -32,9 +32,9 @@ AGAIN = (INTERRUPTED, SICK, TO_DO)  # worth another try
 # What can be the matter, and what shows it in a message or in the scheduler's word about the end of a task
 WHAT = (
     ("disk", r"(?i)no space left|disk quota|quota exceeded|file too large"),
-    ("memory", r"(?i)OUT_OF_ME|out of memory|cannot allocate memory|\boom\b"),
+    ("memory", r"(?i)OUT_OF_ME|out of memory|cannot allocate memory|exceeded memory limit|\boom\b"),
     ("crash", r"signal (4|6|7|8|11)\b"),
-    ("trouble", r"NODE_FAIL|BOOT_FAIL|LaunchFailure|signal 53\b|exit status (126|127)\b|not found|Exec format"),
+    ("trouble", r"NODE_FAIL|BOOT_FAIL|signal 53\b|exit status (126|127)\b|not found|Exec format"),
     ("interrupted", r"TIMEOUT|CANCELLED|PREEMPTED|DEADLINE|REQUEUE|SUSPENDED|exit status (3|137|143)\b|"
                     r"failed (37|100)|signal \d+"),
     ("trouble", r"FAILED|exit status|Grid Engine: failed"),
@@ -169,7 +169,9 @@ class Outcome:
         else:
             said = "its task ended without a report" if begun else "its task left no log"
             what = what_shows(end.text) if end else "interrupted"
-            what = "trouble" if what == "interrupted" and not begun else what
+            if what == "interrupted":  # unless the scheduler's last words in the task's log say more
+                words = "\n".join(read_lines(self.corpus.log(batch, "err"))[-9:])
+                what = what_shows(words, ("memory",)) or (what if begun else "trouble")
         at = {"host": where, "time": (ended or begun or {}).get("time", ""),
               "message": "%s (%s)" % (said, end.text) if end else said}
         hung = end and "TIMEOUT" in end.text and not log.slides and not log.stores
