@@ -84,6 +84,7 @@ USAGE = [  # arguments, what the message must say
     (["run", "-o", "x.h5", "--min-tissue", "0.3", "s.h5"], "no effect without --tissue-only"),
     (["run", "-o", "x.h5", "--task", "1/1", "s.h5"], "--task needs a folder"),
     (["run", "-o", "x.tif", "s.h5"], "another kind of file"),
+    (["run", "-o", "x.h5", "--list", "/nowhere/list"], "/nowhere/list: cannot read the list"),
     (["run", "-o", "x.h5", "-q", "--progress", "yes", "s.h5"], "contradict"),
     (["run", "-o", "x.h5", "--memory", "1K", "s.h5"], "between 1.0 MiB and 1.0 PiB"),
     (["info", "--json", "--csv", "s.h5"], "exclude each other"),

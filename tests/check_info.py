@@ -269,6 +269,8 @@ def test_missing_groups_are_named():
     want = "1,4" if n == 4 else "1,4-%d" % n
     expect(slide["groups_missing"] == want, "%s", slide["groups_missing"])
     says(run(H5SPEC, "info", r).out, "without group %s of %d" % (want, n))
+    (row,) = csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", r).out))
+    expect(row["groups_missing"] == want, "%s", row)
 
 
 def test_slide_without_windows():
