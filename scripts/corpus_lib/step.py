@@ -153,6 +153,8 @@ class Batch:
             code = children.call(argv, os.fsencode(given), self.out, self.err)
         except OSError as e:
             raise Ended(127, "%s: %s" % (argv[0], e.strerror)) from None
+        if code == -signal.SIGTERM:
+            time.sleep(1)  # what ends the whole task tells us, too, if a moment later
         if code in WORST:
             self.status = min(self.status, code, key=WORST.index)
         if code == STOPPED or children.stopped:
@@ -174,7 +176,7 @@ class Batch:
             self.note(input=getattr(r, field), kind=field, status="failed", cause="crash" if crash else "killed",
                       message="%s: %s was ended by signal %d (%s)%s" % (
                           getattr(r, field), os.path.basename(argv[0]), number, signal.Signals(number).name,
-                          "" if crash else ", perhaps for lack of memory"))
+                          ", perhaps for lack of memory" if number == signal.SIGKILL else ""))
 
     def last_message(self):
         lines = read_lines(self.corpus.log(self.number, "err"))
