@@ -723,8 +723,11 @@ def test_install_and_uninstall():
     env = {"PATH": os.path.join(prefix, "bin") + ":" + os.environ["PATH"]}
     for name in ("wsi-corpus", "wsi-plan"):
         says(run(os.path.join(prefix, "bin", name), "--help", env={**os.environ, **env}).out.lower(), "usage")
-    out = os.path.join(tmp(), "corpus")  # with the installed programs, which are not in PATH
-    run(os.path.join(prefix, "bin/wsi-corpus"), "run", "--scheduler", "local", "-o", out, slide(), timeout=300)
+    for name in ("bin/wsi-corpus", "share/wsi2h5/corpus"):  # with the installed programs, which are not in PATH
+        out = os.path.join(tmp(), "corpus")
+        run(os.path.join(prefix, name), "run", "--scheduler", "local", "-o", out, slide(), timeout=300)
+        programs = json.load(open(out + "/corpus.json"))["run"]["programs"]
+        expect(os.path.realpath(programs["H5SPEC"]) == os.path.realpath(prefix + "/bin/h5spec"), "%s", programs)
     says(run(os.path.join(prefix, "bin/h5spec"), "info", os.path.join(out, "corpus.h5")).out, "complete")
     says(run("man", "-l", os.path.join(prefix, "share/man/man1/h5spec.1")).out, "EXIT STATUS") if shutil.which("man") else None
     have = files_below(prefix)

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
 """Shares, groups, look-up tables and results that exist: what corpora rely on in h5spec."""
-import glob
-import re
-
 from corpora import *
 
 
@@ -48,11 +45,7 @@ def test_existing_results_are_kept():
     mine, results = shutil.copy(many(1)[0], os.path.join(tmp(), "slide.h5")), tmp()
     path, late = os.path.join(results, "slide.h5"), (2 ** 31 - 1,) * 2
 
-    def cut(path):
-        os.truncate(path, os.path.getsize(path) - 100)
-
-    def replace(path, source):
-        os.utime(shutil.copy(source, path), (1, 1))
+    cut = lambda path: os.truncate(path, os.path.getsize(path) - 100)
     for before, options, status, words, written in (
             ((), [], "done", [], True),
             ((os.utime, path, late), [], "skipped", [], False),
@@ -63,8 +56,8 @@ def test_existing_results_are_kept():
             ((os.utime, mine, late), [], "done", [], True),  # a newer store
             ((os.utime, mine, (1, 1)), [], "skipped", [], False),
             ((cut, path), [], "done", [], True),
-            ((replace, mine, store(slides(2)[1])), [], "failed", ["another store"], False),
-            ((replace, path, MKSLIDE), [], "failed", ["not overwritten"], False)):
+            ((replaced, mine, store(slides(2)[1]), 1), [], "failed", ["another store"], False),
+            ((replaced, path, MKSLIDE, 1), [], "failed", ["not overwritten"], False)):
         if before:
             before[0](*before[1:])
         at = os.path.exists(path) and os.stat(path).st_mtime_ns
@@ -82,34 +75,27 @@ def test_memory_does_not_grow_with_the_number_of_stores():
     folder, (s,) = tmp(), many(1)
     stores = [shutil.copy(s, os.path.join(folder, "t%03d.h5" % k)) for k in range(200)]
     peak = []
-    for n in (20, 200):
-        for output in (os.path.join(tmp(), "r.h5"), tmp()):
-            p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
-            value, unit = p.err.rsplit("peak memory ", 1)[1].split()
-            peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
+    for n, output in ((20, tmp() + "/r.h5"), (20, tmp()), (200, tmp() + "/r.h5"), (200, tmp())):
+        p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
+        value, unit = p.err.rsplit("peak memory ", 1)[1].split()
+        peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
     # HDF5 keeps some metadata per slide of the file that it writes
     expect(peak[2] < peak[0] + 12 and peak[3] < peak[1] + 4, "20 stores: %s, 200: %s MiB", peak[:2], peak[2:])
 
 
 def test_tune():
-    slide = made("--size", "1200x1600", name="tune")
-    s = store(slide)
+    s = store(made("--size", "1200x1600", name="tune"))
     p = run(H5SPEC, "tune", "-j", "2", s)
     rows = [line.split() for line in p.out.splitlines() if re.match(r" *[\d.]+ [KM]iB ", line)]
     expect([(int(r[2]), r[3]) for r in rows] == [(n, t) for n in (240, 480, 960, 1600) for t in "12"], "rows, threads: %s", rows)
     expect(all(float(r[5]) > 0 for r in rows), "warm: %s", rows)
     expect(all(float(r[-2]) > 1 for r in rows[4:]), "reading window by window was not slower: %s", rows)
     (size,) = re.findall(r"^--group-bytes (\d+)M$", p.out, re.M)
-    run(WSI2H5, "-q", "-o", tmp(), "--group-bytes", size + "M", slide)
+    run(WSI2H5, "-q", "-o", tmp(), "--group-bytes", size + "M", made("--size", "1200x1600", name="tune"))
     if os.path.isdir("/dev/shm"):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as d:
             says(run(H5SPEC, "tune", "-j", "1", shutil.copy(s, d)).out, "so no speed is a cold one")
-    damaged = shutil.copy(s, os.path.join(tmp(), "damaged.h5"))
-    with open(damaged, "r+b") as f:
-        at = f.seek(os.path.getsize(s) // 2)
-        byte = f.read(1)[0]
-        f.seek(at)
-        f.write(bytes([byte ^ 1]))
+    damaged = flipped(s, os.path.getsize(s) // 2)
     says(run(H5SPEC, "tune", damaged, status=1).err, damaged, "CRC mismatch in chunk")
     p = subprocess.Popen([H5SPEC, "tune", s], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     time.sleep(0.2)

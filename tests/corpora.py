@@ -6,6 +6,8 @@ from lib import *
 CORPUS = os.path.join(ROOT, "scripts", "corpus")
 GROUPS = "--stripe-rows 240 --group-bytes 1"
 TOOLS = {"WSI2H5": WSI2H5, "H5SPEC": H5SPEC}
+sys.dont_write_bytecode = True
+sys.path.insert(1, os.path.join(ROOT, "scripts"))
 
 
 def slides(n=4, size="600x900"):
@@ -21,37 +23,52 @@ def folder_with(given):
     return folder
 
 
+def replaced(path, source, seconds):
+    """Replaces a file by one of this age, as cp -p and rsync -a do."""
+    os.utime(shutil.copy(source, path), (seconds, seconds))
+
+
+def new_out():
+    """The folder of a corpus that does not exist yet."""
+    return os.path.join(tmp(), "out")
+
+
 def direct(stores):
     """The result of one process over all stores, in sequence."""
     return content(spectrum(sorted(stores)))
 
 
-def corpus(*argv, status=0, env=TOOLS, timeout=TIMEOUT, **kw):
-    return run(sys.executable, CORPUS, *argv, status=status, env=dict(os.environ, **env), timeout=timeout, **kw)
+def corpus(*argv, env=TOOLS, **kw):
+    p = run(sys.executable, CORPUS, *argv, env=dict(os.environ, **env), **kw)
+    expect("Traceback" not in p.err, "%s", p.err)
+    return p
 
 
-def local(out, *argv, status=0, env=TOOLS, **kw):
-    return corpus("run", "--scheduler", "local", "-o", out, *argv, status=status, env=env, **kw)
+def local(out, *argv, **kw):
+    return corpus("run", "--scheduler", "local", "-o", out, *argv, **kw)
 
 
-def begun(given, *options, status=0):
+def begun(given, *options, **kw):
     """A folder with slides, and OUT of a run over it."""
-    folder, out = folder_with(given), os.path.join(tmp(), "out")
-    local(out, *options, folder, status=status)
+    folder, out = folder_with(given), new_out()
+    local(out, *options, folder, **kw)
     return folder, out
 
 
 def status_of(out, status=None, env=TOOLS):
-    p = corpus("status", "--json", "-o", out, status=status, env=env)
-    expect(p.out, "%s", p.err)
-    return json.loads(p.out)
+    return json.loads(corpus("status", "--json", "-o", out, status=status, env=env).out)
+
+
+def plan_of(out):
+    """The lines of a plan, as lists of words; the first is the comment, the second the names of the columns."""
+    return [line.split("\t") for line in open(out + "/plan.tsv").read().splitlines()]
 
 
 def wrapper(text):
-    """A program in place of ours: the shell script `text`."""
+    """A program in place of ours: the shell script `text`, or what follows another #!."""
     path = os.path.join(tmp("wrapper"), "program")
     with open(path, "w") as f:
-        f.write("#!/bin/sh\n" + text)
+        f.write(text if text.startswith("#!") else "#!/bin/sh\n" + text)
     os.chmod(path, 0o755)
     return path
 
@@ -59,6 +76,11 @@ def wrapper(text):
 def at_work(program, text):
     """wsi2h5 or h5spec, which does `text` before it begins to work."""
     return wrapper('case "$*" in *"--list -"*) %s ;; esac\nexec %s "$@"' % (text, program))
+
+
+def at_slide(name, text):
+    """wsi2h5, which does `text` before it begins with a slide."""
+    return at_work(WSI2H5, 'list=$(mktemp); cat >$list; if grep -q %s $list; then %s; fi; exec <$list' % (name, text))
 
 
 def h5spec_with(backends):
@@ -69,7 +91,4 @@ exec %s "$@"''' % (backends, H5SPEC))
 
 def library(name):
     """A module of scripts/corpus."""
-    sys.dont_write_bytecode = True
-    if os.path.join(ROOT, "scripts") not in sys.path:
-        sys.path.insert(0, os.path.join(ROOT, "scripts"))
     return importlib.import_module("corpus_lib." + name)

@@ -170,7 +170,7 @@ def corpus_files(out):
 
 
 def kill_corpus(t):
-    """A corpus and all that it has started is killed; another run does what remains."""
+    """A corpus is told to stop, or killed with all that it has started; another run does what remains."""
     argv, out, whole = make_corpus(t)
     begun = time.time()
     shutil.rmtree(out)
@@ -182,11 +182,13 @@ def kill_corpus(t):
         after = t.random.random() * long
         p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         time.sleep(after)
+        number = t.random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
         try:
-            os.killpg(p.pid, signal.SIGKILL)
+            os.killpg(p.pid, number) if number == signal.SIGKILL else p.send_signal(number)
         except ProcessLookupError:
             pass
-        p.wait()
+        if p.wait() not in (0, 1, 3, -number):  # 1: Python was beginning, and did not listen yet
+            t.bad("corpus stopped by signal %d after %.3f s: status %d", number, after, p.returncode)
         for name, have in corpus_files(out).items():
             if have not in ("left", whole.get(name)):
                 t.bad("corpus killed after %.3f s: %s is incomplete: %s", after, name, have)
