@@ -388,7 +388,7 @@ def test_a_slide_that_crashes_its_program_is_named_and_the_others_are_done():
 def test_status_and_cancel_of_a_run_that_goes_on():
     """What is stopped ends soon, and another run does what remains. (Kills and runs begun at one moment: tests/torture.)"""
     large = made("--size", "6000x5000", name="large")
-    folder, out, options = folder_with({"a.svs": slides()[0], "bad.svs": os.devnull, "large.svs": large}), new_out(), ["--wsi2h5", "--codec deflate"]
+    folder, out, options = folder_with({"a.svs": slides()[0], "bad.svs": os.devnull, "large.svs": large}), new_out(), ["--wsi2h5", "--codec deflate -j 1"]
     p = subprocess.Popen([sys.executable, CORPUS, "run", "--scheduler", "local", "--batch", "1", "-o", out, *options, folder],
                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, **TOOLS))
     while not glob.glob(out + "/stores/.large*.part") and p.poll() is None:
@@ -403,7 +403,7 @@ def test_status_and_cancel_of_a_run_that_goes_on():
     says(corpus("cancel", "-o", out).err, "nothing is running")
     st = status_of(out, 5)
     expect({os.path.basename(f["slide"]): f["state"] for f in st["failed"]}.get("bad.svs") == "bad slide" and st["processed"] == 1, "%s", st)
-    says(corpus("status", "-o", out, "--watch", status=5).out, "2 of 3 slides converted" if st["converted"] == 2 else "1 of 3 slides converted")
+    says(corpus("status", "-o", out, "--watch", status=5).out, "1 of 3 slides converted")
     os.unlink(folder + "/bad.svs")
     local(out, *options, folder, status=1)
     st = status_of(out, 1)
