@@ -12,8 +12,7 @@ from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, cou
 from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
-from corpus_lib.planned import (LOCAL_BATCH, MOST_BATCHES, changed_results, plan_path, read_results, remaining, verify,
-                                write_plan)
+from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, read_results, remaining, verify, write_plan
 from corpus_lib.remove import REMOVED, find, remove
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
@@ -115,17 +114,21 @@ def prepare(o, engine):
         say("%s withdrawn earlier, left out (withdrawn.txt)" % counted(left_out, "slide"))
     Outcome(corpus, True, scheduler_of(corpus))
     verify(corpus, changed_results(corpus))
+    now = versions()
+    older = sum(r.version not in ("", now) for r in corpus.records)
+    if older and not o.renew:
+        say("%s made by other versions than %s; --renew makes them again" % (counted(older, "result"), now))
     corpus.run.update(engine=engine, gpus=gpus, process=process, tries=0, doubled=0, exclude=[], local=None,
                       programs={n: os.environ[n] for n in ("WSI2H5", "H5SPEC")})
     corpus.run.pop("problem", None)
     corpus.save()
-    return corpus, remaining(corpus, renew=versions() if o.renew else None)
+    return corpus, remaining(corpus, renew=now if o.renew else None)
 
 
 def command_plan(o):
     corpus, work = prepare(o, "")
     write_plan(corpus, work, MOST_BATCHES, o.batch)
-    print(plan_path(corpus))
+    print(corpus.path("plan.tsv"))
     return DONE
 
 

@@ -16,14 +16,10 @@ MOST_BATCHES = 500  # each begins a process; Slurm's MaxArraySize is 1001, unles
 LOCAL_BATCH = 32  # slides that the two programs share out among this machine's processors
 
 
-def plan_path(corpus):
-    return corpus.path("plan.tsv")
-
-
 def read_plan(corpus, batch=None):
     """The rows of the plan, or of one batch."""
     try:
-        with open(plan_path(corpus), encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+        with open(corpus.path("plan.tsv"), encoding="utf-8", errors="surrogateescape", newline="\n") as f:
             text = f.read()
     except FileNotFoundError:
         return []
@@ -108,7 +104,7 @@ def write_plan(corpus, work, most, size=0):
                              redo, source)) for k, (r, step, redo, source) in enumerate(part)]
         first += -(-len(part) // size)
         counts.append(first - 1)
-    write_list(plan_path(corpus), lines)
+    write_list(corpus.path("plan.tsv"), lines)
     run.update(convert=counts[0], batches=counts[1])
     corpus.save()
     os.makedirs(corpus.path("logs"), exist_ok=True)
