@@ -474,6 +474,49 @@ def test_a_writer_locks_its_temporary_file():
     expect(seen, "the temporary file was never locked")
 
 
+ELSEWHERE = r"""
+#include <sys/file.h>
+#include <sys/types.h>
+static int real_flock(int fd, int how) { return ((int (*)(int, int))dlsym(RTLD_NEXT, "flock"))(fd, how); }
+int flock(int fd, int how) /* the first temporary file is taken for abandoned, before it has a lock */
+{
+    static int begun;
+    char name[64], path[4096] = "", c;
+    int ready[2];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (readlink(name, path, sizeof path - 1) > 0 && strstr(path, ".part") && !strstr(path, "foreign") && !begun++ && pipe(ready) == 0) {
+        if (fork() == 0) {
+            real_flock(open(path, O_RDWR), LOCK_EX);
+            (void)!write(ready[1], "x", 1);
+            usleep(30000);
+            unlink(path);
+            _exit(0);
+        }
+        (void)!read(ready[0], &c, 1);
+    }
+    return real_flock(fd, how);
+}
+int unlinkat(int folder, const char *name, int flags)
+{
+    int fd = openat(folder, name, O_RDWR);
+    if (real_flock(fd, LOCK_EX | LOCK_NB) == 0)
+        fprintf(stderr, "wsi2h5: %s is removed without its lock\n", name);
+    close(fd);
+    return ((int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat"))(folder, name, flags);
+}
+"""
+
+
+def test_runs_on_other_machines_that_clear_up_take_no_new_file():
+    """A run that began on another node removed a temporary file between its creation and its lock: the slide failed."""
+    out, env = tmp(), dict(os.environ, LD_PRELOAD=preloaded(ELSEWHERE))
+    open(os.path.join(out, part_name("foreign.h5", this_host() + "x", 2 ** 30)), "w").close()
+    p = run(WSI2H5, "-o", out, small(), env=env)
+    says(p.err, "1 converted")
+    expect("without its lock" not in p.err and stores_in(out) == ["small.h5"], "%s %s", stores_in(out), p.err)
+    run(H5SPEC, "verify", os.path.join(out, "small.h5"))
+
+
 def test_what_a_killed_force_has_left_goes_when_the_store_is_up_to_date():
     out = tmp()
     run(WSI2H5, "-q", "-o", out, small())

@@ -111,17 +111,19 @@ static enum writer find_writer(const char *name, const char *base, const char *h
 }
 
 /* A living writer holds its lock: in another process namespace of this host, or on another host. Of
- * another host, only a lock that can be had shows that nobody writes. */
-static bool is_abandoned(int folder_fd, const char *name, enum writer writer)
+ * another host, only a lock that can be had shows that nobody writes. The file is removed under
+ * this lock, so a writer that has just created it sees that when the lock is its own. */
+static void remove_abandoned(int folder_fd, const char *name, enum writer writer)
 {
     if (writer != GONE && writer != ELSEWHERE)
-        return false;
+        return;
     const int fd = openat(folder_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
     const bool busy = fd >= 0 && !locked && errno == EWOULDBLOCK;
+    if (writer == GONE ? !busy : locked)
+        unlinkat(folder_fd, name, 0);
     if (fd >= 0)
         close(fd);
-    return writer == GONE ? !busy : locked;
 }
 
 static void remove_leftovers(const char *folder, const char *base, const char *host)
@@ -130,8 +132,7 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
     if (!d)
         return;
     for (struct dirent *entry; (entry = readdir(d));)
-        if (is_abandoned(dirfd(d), entry->d_name, find_writer(entry->d_name, base, host)))
-            unlinkat(dirfd(d), entry->d_name, 0);
+        remove_abandoned(dirfd(d), entry->d_name, find_writer(entry->d_name, base, host));
     closedir(d);
 }
 
@@ -177,6 +178,30 @@ void publish_abort_all(void)
         unlink(u->path);
 }
 
+/* Locks the new file. Another run may hold the lock for a moment, to see whether it is abandoned;
+ * some network file systems have no locks, which only help remove_abandoned(). */
+static void lock_file(int fd)
+{
+    for (int k = 0; k < 100 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; k++)
+        usleep(10000);
+    errno = 0;
+}
+
+/* Has another run removed the new file before it was locked? Then it is forgotten. */
+static bool is_taken_away(struct publish *p)
+{
+    struct stat st;
+    lock_file(p->fd);
+    if (fstat(p->fd, &st) || st.st_nlink > 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    close(p->fd);
+    p->fd = -1;
+    forget_file(p);
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
 /* Creates ".BASE.HOST-PID-NUMBER.part" with a number that is free. */
 static int create_temp(struct publish *p, const char *folder, const char *base, const char *host,
                        struct err *e)
@@ -187,7 +212,7 @@ static int create_temp(struct publish *p, const char *folder, const char *base, 
         p->temp_path =
             memory_print("%s/.%s.%s-%ld-%u.part", folder, base, host, (long)getpid(), ++names_made);
         r = create_file(p);
-    } while (r && errno == EEXIST);
+    } while (r ? errno == EEXIST : is_taken_away(p));
     if (r == 0)
         return 0;
     free(p->temp_path);
@@ -229,8 +254,6 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e)
         publish_abort(p);
         return -1;
     }
-    if (flock(p->fd, LOCK_EX | LOCK_NB))
-        errno = 0; /* it only helps remove_leftovers(); some network file systems have no locks */
     return 0;
 }
 
