@@ -496,19 +496,28 @@ int flock(int fd, int how) /* the first temporary file is taken for abandoned, b
     }
     return real_flock(fd, how);
 }
-int unlinkat(int folder, const char *name, int flags)
+static void must_be_locked(int folder, const char *name, const char *what)
 {
     int fd = openat(folder, name, O_RDWR);
     if (real_flock(fd, LOCK_EX | LOCK_NB) == 0)
-        fprintf(stderr, "wsi2h5: %s is removed without its lock\n", name);
+        fprintf(stderr, "wsi2h5: %s is %s without its lock\n", name, what);
     close(fd);
+}
+int rename(const char *from, const char *to)
+{
+    must_be_locked(AT_FDCWD, from, "renamed");
+    return ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to);
+}
+int unlinkat(int folder, const char *name, int flags)
+{
+    must_be_locked(folder, name, "removed");
     return ((int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat"))(folder, name, flags);
 }
 """
 
 
 def test_runs_on_other_machines_that_clear_up_take_no_new_file():
-    """A run that began on another node removed a temporary file between its creation and its lock: the slide failed."""
+    """A run that began on another node removed a temporary file before its lock, or before its final name: the slide failed."""
     out, env = tmp(), dict(os.environ, LD_PRELOAD=preloaded(ELSEWHERE))
     open(os.path.join(out, part_name("foreign.h5", this_host() + "x", 2 ** 30)), "w").close()
     p = run(WSI2H5, "-o", out, small(), env=env)

@@ -293,15 +293,23 @@ static int put_in_place(struct publish *p, struct err *e)
     int fd = p->fd;
     if (fsync(fd) && errno != EINVAL) /* a file system without fsync; close() reports its errors */
         return err_sys(e, "cannot write to disk");
+    const int held = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* keeps the file's lock beyond close() */
     p->fd = -1;
-    if (close(fd))
-        return err_sys(e, "cannot write to disk");
-    pthread_mutex_lock(&lock);
-    const int r = rename(p->temp_path, p->final_path);
-    if (r == 0)
-        forget_file(p);
-    pthread_mutex_unlock(&lock);
-    return r ? err_sys(e, "cannot rename the temporary file") : 0;
+    int r = close(fd);
+    if (r)
+        err_sys(e, "cannot write to disk");
+    else {
+        pthread_mutex_lock(&lock);
+        r = rename(p->temp_path, p->final_path);
+        if (r == 0)
+            forget_file(p);
+        pthread_mutex_unlock(&lock);
+        if (r)
+            err_sys(e, "cannot rename the temporary file");
+    }
+    if (held >= 0)
+        close(held);
+    return r;
 }
 
 int publish_commit(struct publish *p, struct err *e)
