@@ -170,7 +170,7 @@ def corpus_files(out):
 
 
 def kill_corpus(t):
-    """A corpus is told to stop, or killed with all that it has started; another run does what remains."""
+    """A corpus is stopped by a signal, or killed with all that it has started; another run does what remains."""
     argv, out, whole = make_corpus(t)
     begun = time.time()
     shutil.rmtree(out)
