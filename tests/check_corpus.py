@@ -229,8 +229,8 @@ def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends()
     folder, out = begun(slides(2))
     left = ["stores/.s00.h5.1.part", "stores/.failed.1-of-2.csv.host-7-1.part", "results/.s00.h5.host.7.part", ".corpus.h5.2.part", "names.txt.h.1.new",
             ".merged-1.h5", "report.h.1.csv", ".report.html.host-1-1.part"]
-    page = out + "/report.html"
-    has_page = os.path.exists(page)  # h5spec may be built without libpng
+    page = out + "/report.html"  # h5spec may be built without libpng
+    has_page = os.path.exists(page)
     for lost, options, message in ((False, [], "nothing to do"), (True, [], ""), (False, [tmp("none")], "nothing to do"),
                                    (False, ["/nowhere.svs"], "run 2: 1 slide to convert")):
         for name in left:
@@ -253,6 +253,8 @@ def test_status_looks_at_three_files_per_slide():
     of_slides = [p for p in calls if p.endswith((".svs", ".h5")) and "corpus" not in os.path.basename(p)]
     expect(st["states"]["done"] == 12 and len(of_slides) == 36, "%d calls of stat for 12 slides", len(of_slides))
     expect(len(calls) - len(of_slides) < 20, "%d other calls", len(calls) - len(of_slides))
+    reasons = ("/x y/a.svs: no", "/x y/a.svs to /out a/a.h5: no", "no")
+    expect(all(status.bare_reason({"slide": "/x y/a.svs", "reason": r}) == "no" for r in reasons), "a reason repeats its slide")
 
 
 def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
