@@ -2,7 +2,9 @@
  * h5j2k.c - libh5j2k.so: HDF5's plug-in for the filter of codec j2k (common/FORMAT.md).
  *
  * As h5jpeg.c: it does not link HDF5, it only decodes, and everything odd is an error. The filter's
- * values are a version, which is 1, columns, rows, and 1 for RGB.
+ * values are a version, which is 1, columns, rows, and 1 for RGB. Its number, 33005, is from the
+ * range for applications: a registered filter would give other programs YCbCr as if it were RGB,
+ * because codestreams as in Aperio's compression 33003 do not say which they are.
  */
 #include "common/codec/j2k.h"
 

@@ -52,7 +52,8 @@ const char *j2k_library(void);
 /*
  * A JPEG 2000 tile as a chunk of codec j2k: one whole JP2 file (common/FORMAT.md).
  *
- * A codestream does not state its colours. The file's boxes do: sRGB or sYCC. They are the same
+ * A codestream does not state its colours. The file's boxes do: signature; file type `jp2 `; header
+ * with size, three components of 8 bits, and colour space 16, sRGB, or 18, sYCC. They are the same
  * J2K_HEAD bytes for every chunk of one size and colours but for one length. Comments of the
  * codestream's main header and bytes after its end are left out, as they could carry texts that
  * identify a patient.

@@ -109,11 +109,19 @@ enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };
 
 enum { FEATURES_MOST_TISSUE = 4096, FEATURES_MOST_GLASS = 1024, FEATURES_LEAST = 256 };
 
-/* 63 bits, spread evenly over the windows (column i, row j). */
+/*
+ * A window is of tissue if at least min_tissue of it is; without a map all are. It is in the sample
+ * of its kind if it counts, touches no tile that is filled, and its hash is less than the kind's
+ * threshold. Of the n windows of the kind in the slide, or inside the regions, the m of least hash
+ * are taken, m = min(n, FEATURES_MOST_..., max(FEATURES_LEAST, n / 16)); the threshold is the least
+ * hash that is left out, INT64_MAX if none is.
+ */
+
+/* 63 bits, spread evenly over the windows (column i, row j): SplitMix64 of the state 2^32 j + i,
+ * shifted right by one. */
 int64_t features_hash(int64_t i, int64_t j);
 /*
- * The thresholds: a window belongs to the sample of its kind if its hash is less than the kind's
- * threshold. They depend on nothing but which of ALL windows of the slide are tissue, and which lie
+ * The thresholds. They depend on nothing but which of ALL windows of the slide are tissue, and which lie
  * inside the regions: tissue, inside [ny][nx], 1 or 0; NULL: all. So every part of a slide finds
  * the same ones, and samples of parts add up to the sample of the whole.
  */

@@ -1,5 +1,19 @@
 /*
  * result_merge.h - adding results up.
+ *
+ * - Parameters, bins, low_db and high_db must be equal.
+ * - Slides of different names stay apart. Equal, non-empty quickhashes are an error, unless
+ *   duplicates are allowed.
+ * - Slides of one name are parts of one slide: what they copied from the store, roi_crc32 and the
+ *   thresholds of samples must be equal. No group may be in two parts; none may be missing unless
+ *   the result may be partial.
+ * - Slides of another resolution than the first by name are left out (same_resolution.h), unless
+ *   the user accepts them.
+ * - Counts, histograms, profile_sums, spectra with their windows, and times are added. A map takes
+ *   each value from the part that has it.
+ *
+ * The same files give the same bytes in any order. Against one run over all stores only times and
+ * what they were computed with can differ.
  */
 #ifndef WSI_RESULT_MERGE_H
 #define WSI_RESULT_MERGE_H
@@ -34,8 +48,7 @@ struct result_merge_options {
     int64_t *kept; /* gets how many rows were taken over; NULL: not wanted */
 };
 
-/* Adds n results up into one. Slides of one name are parts of one slide: they must be of the same
- * slide, level and groups, and no group may be in two of them. Messages name the files. */
+/* Adds n results up into one. Messages name the files. */
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e);
 
