@@ -121,9 +121,9 @@ enum { FEATURES_MOST_TISSUE = 4096, FEATURES_MOST_GLASS = 1024, FEATURES_LEAST =
  * shifted right by one. */
 int64_t features_hash(int64_t i, int64_t j);
 /*
- * The thresholds. They depend on nothing but which of ALL windows of the slide are tissue, and which lie
- * inside the regions: tissue, inside [ny][nx], 1 or 0; NULL: all. So every part of a slide finds
- * the same ones, and samples of parts add up to the sample of the whole.
+ * The thresholds. They depend on nothing but which of ALL windows of the slide are tissue, and
+ * which lie inside the regions: tissue, inside [ny][nx], 1 or 0; NULL: all. So every part of a
+ * slide finds the same ones, and samples of parts add up to the sample of the whole.
  */
 void features_thresholds(const uint8_t *tissue, const uint8_t *inside, int64_t nx, int64_t ny,
                          int64_t thresholds[FEATURES_SAMPLES]);
