@@ -8,8 +8,8 @@
  * filters, places beyond the file, and heaps or trees of links and attributes that are not as the
  * library writes them, larger than 64 MiB, or with a message above 4 KiB. What other programs add
  * is let pass if it is well formed: attributes of any type, which the library is never asked for,
- * and links, which are never followed. The source is the HDF5 File Format Specification, version 3.0: IV.A (headers
- * and messages), III.A.2 (trees), III.E and III.G (heaps).
+ * and links, which are never followed. The source is the HDF5 File Format Specification, version
+ * 3.0: IV.A (headers and messages), III.A.2 (trees), III.E and III.G (heaps).
  *
  * These functions use no HDF5 and any thread may call them. Every number is checked against the
  * file's size before it is used.
