@@ -45,11 +45,11 @@ void tiff_picture_free(struct tiff_picture *p);
 /* The picture for bands_open(); *p must outlive the bands. */
 struct bands_picture tiff_picture_bands(const struct tiff_picture *p);
 
-/* The whole picture, [height][width][3] u8, to be free()d. NULL, and errno may pass: it is damaged. */
+/* The whole picture, [height][width][3] u8, to be free()d. NULL: damaged, or errno may pass. */
 uint8_t *tiff_picture_rgb(const struct tiff_picture *p, struct err *e);
 
-/* Where the n strips or tiles of a directory lie, to be free()d. Files that state no counts of bytes
- * are read up to the next segment, or to the end. 0, ROWS_DAMAGED or -1. */
+/* Where the n strips or tiles of a directory lie, to be free()d. Files that state no counts of
+ * bytes are read up to the next segment, or to the end. 0, ROWS_DAMAGED or -1. */
 int tiff_picture_places(const struct tiff_file *t, const struct tiff_directory *d, bool strips,
                         int64_t n, struct tile_place **places, struct err *e);
 
