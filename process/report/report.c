@@ -75,14 +75,13 @@ static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct 
 
 /* An input, or a slide of it, that cannot be used: it is reported and listed. The page does not
  * show the folder of `file`. */
-static int cannot_use(struct loader *l, int64_t file, const char *name, struct err *why,
-                      struct err *e)
+static void cannot_use(struct loader *l, int64_t file, const char *name, struct err *why)
 {
     cli_say("%s", why->msg);
     l->failures->trouble |= err_is_trouble(why);
     path_drop_folder(why->msg, l->setup->files[file]);
     l->bad++;
-    return report_failures_add(l->failures, name, l->setup->files[file], why->msg, e);
+    report_failures_add(l->failures, name, l->setup->files[file], why->msg);
 }
 
 /* What all results have in common is that of the first. */
@@ -114,11 +113,14 @@ static int open_next(struct loader *l, struct err *e)
         result_close(l->open);
         l->open = NULL;
     }
-    if (!l->open)
-        return cannot_use(l, l->file++, path_base_name(path), &why, e);
+    if (!l->open) {
+        cannot_use(l, l->file++, path_base_name(path), &why);
+        return 0;
+    }
     if (!s->begun && begin(l, e))
         return -1;
-    return report_slides_add_creator(s, result_creator(l->open), e);
+    report_slides_add_creator(s, result_creator(l->open));
+    return 0;
 }
 
 static int source(void *ctx, void *slot, int64_t number, struct err *e)
@@ -143,8 +145,8 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
             it->row = (struct report_slide){.file = l->file, .curves = -1};
             it->params = *result_params(l->open);
             return PIPE_ITEM;
-        } else if (cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why, e)) {
-            return -1;
+        } else {
+            cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why);
         }
     }
 }
@@ -245,8 +247,9 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct load_item *it = slot;
     const int bad = (it->cdf && report_curves_add(l->slides->curves, it->cdf, it->numbers.sharp,
                                                   &it->row.curves, e)) ||
-                    (l->spool && report_pictures_keep(l->spool, it->row.pictures, e)) ||
-                    report_slides_add(l->slides, &it->row, e);
+                    (l->spool && report_pictures_keep(l->spool, it->row.pictures, e));
+    if (!bad)
+        report_slides_add(l->slides, &it->row);
     result_slide_free(&it->slide);
     free(it->cdf);
     it->cdf = NULL;
@@ -262,7 +265,7 @@ static bool is_copy(const struct report_slide *a, const struct report_slide *b)
 }
 
 /* A slide may be in one result only: counted twice, it would weigh twice. */
-static int drop_duplicates(struct loader *l, struct err *e)
+static void drop_duplicates(struct loader *l)
 {
     struct report_slides *all = l->slides;
     int64_t kept = 0;
@@ -282,15 +285,11 @@ static int drop_duplicates(struct loader *l, struct err *e)
                 "%s: slide %s is in %s, too; only the first is used (parts of a slide are "
                 "added up by h5spec merge)",
                 l->setup->files[s->file], s->name, other);
-        const int bad = cannot_use(l, s->file, s->name, &why, e);
-        if (!bad)
-            path_drop_folder(l->failures->failure[l->failures->n - 1].reason, other);
+        cannot_use(l, s->file, s->name, &why);
+        path_drop_folder(l->failures->failure[l->failures->n - 1].reason, other);
         report_slide_free(s);
-        if (bad)
-            return -1;
     }
     all->n = kept;
-    return 0;
 }
 
 /* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too. Inputs
@@ -315,7 +314,7 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
     result_close(l.open);
     if (!status) {
         report_slides_sort(s);
-        status = drop_duplicates(&l, e);
+        drop_duplicates(&l);
     }
     *spool = l.spool;
     *bad = l.bad;
@@ -451,12 +450,12 @@ static void values_free(struct values *v)
 
 static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
 {
-    return check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
-                   load_slides(o, &v->slides, &v->failures, &v->spool, bad, e) ||
-                   report_group(o, &v->slides, &v->groups, e) ||
-                   report_read_failed(o, &v->failures, e) ||
-                   report_name(o, &v->slides, &v->groups, &v->failures, &v->names, e) ||
-                   report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
+    if (check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
+        load_slides(o, &v->slides, &v->failures, &v->spool, bad, e) ||
+        report_group(o, &v->slides, &v->groups, e) || report_read_failed(o, &v->failures, e))
+        return -1;
+    report_name(o, &v->slides, &v->groups, &v->failures, &v->names);
+    return report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
                    report_score(&v->slides, &v->groups, o->accepted, &v->scores, e) ||
                    report_find_clusters(&v->slides, &v->scores, &v->clusters, e) ||
                    report_find_places(o, &v->slides, &v->scores, &v->places, bad, e)

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "process/options/failures.h"
 
@@ -23,9 +24,8 @@ static int32_t find_group(struct report_groups *g, const char *name, struct err 
             return k;
     if (g->n == MOST_GROUPS)
         return err_set(e, "more than %d groups; group by something with fewer values", MOST_GROUPS);
-    char **more = realloc(g->name, ((size_t)g->n + 1) * sizeof *more);
-    if (!more || !(g->name = more, more[g->n] = strdup(name)))
-        return err_set(e, "out of memory");
+    g->name = memory_grow(g->name, g->n, sizeof *g->name);
+    g->name[g->n] = memory_copy(name);
     return g->n++;
 }
 
@@ -62,8 +62,8 @@ static int place_all(const struct work *w, const struct table *t, int64_t slide,
 {
     const char *meta = w->setup->meta;
     int64_t unknown = 0, repeated = 0;
-    int64_t *first = calloc((size_t)w->slides->n + 1, sizeof *first); /* lines; 0: none yet */
-    int bad = first ? 0 : err_set(e, "out of memory");
+    int64_t *first = memory_need((size_t)w->slides->n + 1, sizeof *first); /* lines; 0: none yet */
+    int bad = 0;
     for (int64_t row = 1; !bad && row <= t->rows; row++) {
         const int64_t k = report_find_slide(w->slides, table_cell(t, row, slide));
         unknown += k < 0;
@@ -166,8 +166,7 @@ int report_group(const struct report_setup *o, const struct report_slides *s,
                  struct report_groups *g, struct err *e)
 {
     const struct work w = {o, s, g};
-    if (!(g->of = calloc((size_t)s->n + 1, sizeof *g->of)))
-        return err_set(e, "out of memory");
+    g->of = memory_need((size_t)s->n + 1, sizeof *g->of);
     if (o->meta)
         return group_by_table(&w, e);
     if (o->group_regex)
@@ -200,17 +199,16 @@ static bool is_listed(const struct report_failures *f, const char *name, const c
 static int take_failed(void *ctx, const char *name, const char *reason, struct err *e)
 {
     struct report_failures *f = ctx;
-    char *shown = strdup(reason), *path = strdup(name);
-    int bad = shown && path ? 0 : err_set(e, "out of memory");
-    if (!bad) {
-        err_clean(path);
-        path_drop_folder(shown, name);
-        path_drop_folder(shown, path);
-        bad = is_listed(f, name, shown) ? 0 : report_failures_add(f, name, "", shown, e);
-    }
+    char *shown = memory_copy(reason), *path = memory_copy(name);
+    (void)e;
+    err_clean(path);
+    path_drop_folder(shown, name);
+    path_drop_folder(shown, path);
+    if (!is_listed(f, name, shown))
+        report_failures_add(f, name, "", shown);
     free(shown);
     free(path);
-    return bad;
+    return 0;
 }
 
 static int read_table(const char *path, struct report_failures *f, struct err *e)
@@ -239,22 +237,19 @@ int report_read_failed(const struct report_setup *o, struct report_failures *f, 
 
 /* --- slides and failures --- */
 
-static int name_slides(const struct report_setup *o, const struct report_slides *s,
-                       struct report_names *names, struct err *e)
+static void name_slides(const struct report_setup *o, const struct report_slides *s,
+                        struct report_names *names)
 {
     int digits = 1;
     for (int64_t n = s->n; n >= 10; n /= 10)
         digits++;
-    if (!(names->slide = calloc((size_t)s->n + 1, sizeof *names->slide)))
-        return err_set(e, "out of memory");
+    names->slide = memory_need((size_t)s->n + 1, sizeof *names->slide);
     for (names->slides = 0; names->slides < s->n; names->slides++) {
         const int64_t k = names->slides;
         char number[64];
         snprintf(number, sizeof number, "slide %0*" PRId64, digits % 20, k + 1);
-        if (!(names->slide[k] = strdup(o->number_names ? number : s->slide[k].name)))
-            return err_set(e, "out of memory");
+        names->slide[k] = memory_copy(o->number_names ? number : s->slide[k].name);
     }
-    return 0;
 }
 
 const char *report_shown_path(const char *path)
@@ -290,22 +285,19 @@ static size_t common_folder(const struct report_failures *f)
     return n;
 }
 
-static int name_failures(const struct report_setup *o, const struct report_failures *f,
-                         struct report_names *names, struct err *e)
+static void name_failures(const struct report_setup *o, const struct report_failures *f,
+                          struct report_names *names)
 {
     const size_t folder = common_folder(f);
-    if (!(names->failure = calloc((size_t)f->n + 1, sizeof *names->failure)))
-        return err_set(e, "out of memory");
+    names->failure = memory_need((size_t)f->n + 1, sizeof *names->failure);
     for (names->failures = 0; names->failures < f->n; names->failures++) {
         const int64_t k = names->failures;
         const char *whole = f->failure[k].name,
                    *name = strchr(whole, '/') ? report_shown_path(whole + folder) : whole;
         char number[64];
         snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
-        if (!(names->failure[k] = strdup(o->number_names ? number : name)))
-            return err_set(e, "out of memory");
+        names->failure[k] = memory_copy(o->number_names ? number : name);
     }
-    return 0;
 }
 
 /* --- groups --- */
@@ -367,32 +359,28 @@ static bool must_hide_groups(const struct report_setup *o, const struct report_s
     return false;
 }
 
-static int name_groups(const struct report_setup *o, const struct report_slides *s,
-                       const struct report_groups *g, struct report_names *names, struct err *e)
+static void name_groups(const struct report_setup *o, const struct report_slides *s,
+                        const struct report_groups *g, struct report_names *names)
 {
     const bool hide = must_hide_groups(o, s, g);
-    if (!(names->group = calloc((size_t)g->n + 1, sizeof *names->group)))
-        return err_set(e, "out of memory");
+    names->group = memory_need((size_t)g->n + 1, sizeof *names->group);
     for (names->groups = 0; names->groups < g->n; names->groups++) {
         const int32_t k = (int32_t)names->groups;
         char label[32];
         snprintf(label, sizeof label, "group %" PRId32, k + !is_own_label(o, 0));
-        if (!(names->group[k] = strdup(hide && !is_own_label(o, k) ? label : g->name[k])))
-            return err_set(e, "out of memory");
+        names->group[k] = memory_copy(hide && !is_own_label(o, k) ? label : g->name[k]);
     }
-    return 0;
 }
 
 /* --- all --- */
 
-int report_name(const struct report_setup *o, const struct report_slides *s,
-                const struct report_groups *g, const struct report_failures *f,
-                struct report_names *names, struct err *e)
+void report_name(const struct report_setup *o, const struct report_slides *s,
+                 const struct report_groups *g, const struct report_failures *f,
+                 struct report_names *names)
 {
-    return name_slides(o, s, names, e) || name_failures(o, f, names, e) ||
-                   name_groups(o, s, g, names, e)
-               ? -1
-               : 0;
+    name_slides(o, s, names);
+    name_failures(o, f, names);
+    name_groups(o, s, g, names);
 }
 
 static void free_texts(char **texts, int64_t n)

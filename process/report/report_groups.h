@@ -35,9 +35,9 @@ int report_read_failed(const struct report_setup *o, struct report_failures *f, 
 /* What a page may show of a path: no folders of an absolute one. Points into path. */
 const char *report_shown_path(const char *path);
 /* Failures are called by their paths from the folder that all of them have in common. */
-int report_name(const struct report_setup *o, const struct report_slides *s,
-                const struct report_groups *g, const struct report_failures *f,
-                struct report_names *names, struct err *e);
+void report_name(const struct report_setup *o, const struct report_slides *s,
+                 const struct report_groups *g, const struct report_failures *f,
+                 struct report_names *names);
 void report_names_free(struct report_names *names);
 
 #endif

@@ -1,6 +1,7 @@
 /* report_pictures.c - see report_pictures.h. */
 #include "process/report/report_pictures.h"
 
+#include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/codec/jpeg_encoder.h"
 #include "process/draw/colours.h"
@@ -65,10 +66,8 @@ static const char spool_name[] = "pictures";
 struct report_spool *report_spool_create(const struct report_setup *o, int64_t least, int64_t n,
                                          struct err *e)
 {
-    struct report_spool *s = calloc(1, sizeof *s);
-    if (!s)
-        err_set(e, "out of memory");
-    if (!s || !(s->f = temporary_open(spool_name, e))) {
+    struct report_spool *s = memory_need(1, sizeof *s);
+    if (!(s->f = temporary_open(spool_name, e))) {
         free(s);
         return NULL;
     }
@@ -141,9 +140,7 @@ static int put_map(FILE *f, const struct result_slide *s, int side, struct err *
     const int64_t longest = s->nx > s->ny ? s->nx : s->ny;
     const int64_t block = (longest + side - 1) / side;
     const int64_t width = (s->nx + block - 1) / block, height = (s->ny + block - 1) / block;
-    uint8_t *pixels = malloc((size_t)(width * height));
-    if (!pixels)
-        return err_set(e, "out of memory");
+    uint8_t *pixels = memory_need((size_t)width, (size_t)height);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
             pixels[y * width + x] = block_colour(s, x, y, block);
@@ -156,26 +153,23 @@ static int put_map(FILE *f, const struct result_slide *s, int side, struct err *
 /* --- thumbnails --- */
 
 /* Nothing is written if the slide has no thumbnail, or the program no libjpeg. */
-static int put_thumb(FILE *f, const struct result_slide *s, int side, struct err *e)
+static void put_thumb(FILE *f, const struct result_slide *s, int side)
 {
     const struct result_picture *t = &s->thumbnail;
     if (!t->rgb || t->width < 1 || t->height < 1)
-        return 0;
+        return;
     const int64_t longest = t->width > t->height ? t->width : t->height;
     const int64_t most = longest < side ? longest : side;
     const int64_t w = (t->width * most + longest - 1) / longest;
     const int64_t h = (t->height * most + longest - 1) / longest;
-    uint8_t *pixels = malloc((size_t)(w * h) * 3);
+    uint8_t *pixels = memory_need((size_t)(w * h), 3);
     size_t n = 0;
-    if (!pixels)
-        return err_set(e, "out of memory");
     shrink_rgb(t->rgb, t->width, t->height, pixels, w, h);
     uint8_t *bytes = jpeg_encode(pixels, (int)w, (int)h, QUALITY, &n);
     if (bytes)
         fwrite(bytes, 1, n, f);
     free(bytes);
     free(pixels);
-    return 0;
 }
 
 /* --- all pictures of a slide --- */
@@ -189,8 +183,8 @@ static int put_all(const struct report_spool *spool, const struct result_slide *
         if (put_map(f, s, sizes[size].map, e))
             return -1;
         const int64_t middle = ftello(f);
-        if (spool->setup->pictures != REPORT_MAPS && put_thumb(f, s, sizes[size].thumb, e))
-            return -1;
+        if (spool->setup->pictures != REPORT_MAPS)
+            put_thumb(f, s, sizes[size].thumb);
         p->bytes[k][MAP] = (uint32_t)(middle - before);
         p->bytes[k][THUMB] = (uint32_t)(ftello(f) - middle);
     }
@@ -239,9 +233,9 @@ int64_t report_pictures_bytes(const struct report_picture *p, int size)
 /* n bytes of the spool in base64. */
 static int put_bytes(const struct report_spool *s, int64_t at, size_t n, FILE *f, struct err *e)
 {
-    uint8_t *bytes = malloc(n + 1);
-    int bad = bytes ? 0 : err_set(e, "out of memory");
-    if (!bad && (fseeko(s->f, at, SEEK_SET) || fread(bytes, 1, n, s->f) != n))
+    uint8_t *bytes = memory_need(n + 1, 1);
+    int bad = 0;
+    if (fseeko(s->f, at, SEEK_SET) || fread(bytes, 1, n, s->f) != n)
         bad = err_sys(e, "the temporary file for pictures cannot be read");
     if (!bad)
         html_base64(f, bytes, n);

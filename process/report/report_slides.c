@@ -1,6 +1,7 @@
 /* report_slides.c - see report_slides.h. */
 #include "process/report/report_slides.h"
 
+#include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/result/result_numbers.h"
 #include "common/result/result_read.h"
@@ -23,30 +24,19 @@ const uint32_t *report_sharp(const struct report_slides *s, int64_t k)
     return at < 0 ? NULL : report_curves_sharp(s->curves, at);
 }
 
-int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e)
+void report_slides_add(struct report_slides *s, const struct report_slide *row)
 {
-    if (s->n == s->room) {
-        const int64_t room = s->room ? 2 * s->room : 64;
-        struct report_slide *more = realloc(s->slide, (size_t)room * sizeof *more);
-        if (!more)
-            return err_set(e, "out of memory");
-        s->slide = more;
-        s->room = room;
-    }
+    s->slide = memory_grow(s->slide, s->n, sizeof *s->slide);
     s->slide[s->n++] = *row;
-    return 0;
 }
 
-int report_slides_add_creator(struct report_slides *s, const char *creator, struct err *e)
+void report_slides_add_creator(struct report_slides *s, const char *creator)
 {
     for (int k = 0; k < s->n_creators; k++)
         if (!strcmp(s->creators[k], creator))
-            return 0;
-    char **more = realloc(s->creators, ((size_t)s->n_creators + 1) * sizeof *more);
-    if (!more || !(s->creators = more, more[s->n_creators] = strdup(creator)))
-        return err_set(e, "out of memory");
-    s->n_creators++;
-    return 0;
+            return;
+    s->creators = memory_grow(s->creators, s->n_creators, sizeof *s->creators);
+    s->creators[s->n_creators++] = memory_copy(creator);
 }
 
 static int by_name(const void *a, const void *b)
@@ -103,17 +93,12 @@ void report_slides_free(struct report_slides *s)
     report_curves_free(s->curves);
 }
 
-int report_failures_add(struct report_failures *f, const char *name, const char *path,
-                        const char *reason, struct err *e)
+void report_failures_add(struct report_failures *f, const char *name, const char *path,
+                         const char *reason)
 {
-    struct report_failure *more = realloc(f->failure, (size_t)(f->n + 1) * sizeof *more);
-    if (!more)
-        return err_set(e, "out of memory");
-    f->failure = more;
-    struct report_failure *x = &more[f->n++];
-    *x = (struct report_failure){
-        .name = strdup(name), .path = strdup(path), .reason = strdup(reason)};
-    return x->name && x->path && x->reason ? 0 : err_set(e, "out of memory");
+    f->failure = memory_grow(f->failure, f->n, sizeof *f->failure);
+    f->failure[f->n++] = (struct report_failure){
+        .name = memory_copy(name), .path = memory_copy(path), .reason = memory_copy(reason)};
 }
 
 void report_failures_free(struct report_failures *f)
@@ -140,10 +125,8 @@ static const char file_name[] = "histograms";
 
 struct report_curves *report_curves_create(int64_t bins, struct err *e)
 {
-    struct report_curves *c = calloc(1, sizeof *c);
-    if (!c)
-        err_set(e, "out of memory");
-    if (!c || !(c->f = temporary_open(file_name, e))) {
+    struct report_curves *c = memory_need(1, sizeof *c);
+    if (!(c->f = temporary_open(file_name, e))) {
         free(c);
         return NULL;
     }

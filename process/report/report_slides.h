@@ -123,7 +123,7 @@ struct report_slides {
     struct report_curves *curves; /* owned */
     char **creators;              /* [n_creators], of the results; owned */
     int n_creators;
-    int64_t n, room;
+    int64_t n;
     struct report_slide *slide; /* [n], by name; owned */
 };
 
@@ -147,8 +147,8 @@ const float *report_cdf(const struct report_slides *s, int64_t k);
 const uint32_t *report_sharp(const struct report_slides *s, int64_t k);
 
 /* Takes over what the row owns. */
-int report_slides_add(struct report_slides *s, const struct report_slide *row, struct err *e);
-int report_slides_add_creator(struct report_slides *s, const char *creator, struct err *e);
+void report_slides_add(struct report_slides *s, const struct report_slide *row);
+void report_slides_add_creator(struct report_slides *s, const char *creator);
 /* Sorts by name, then by file. */
 void report_slides_sort(struct report_slides *s);
 /* The number of a slide; -1: none. The name may be that of the slide's file: "A.svs" is slide A. */
@@ -156,8 +156,8 @@ int64_t report_find_slide(const struct report_slides *s, const char *name);
 void report_slide_free(struct report_slide *s); /* what it owns, not s */
 void report_slides_free(struct report_slides *s);
 
-int report_failures_add(struct report_failures *f, const char *name, const char *path,
-                        const char *reason, struct err *e);
+void report_failures_add(struct report_failures *f, const char *name, const char *path,
+                         const char *reason);
 void report_failures_free(struct report_failures *f);
 
 /*

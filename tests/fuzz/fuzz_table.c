@@ -93,11 +93,12 @@ static void groups(const struct report_setup *setup)
     struct report_names names = {0};
     struct err e = {""};
     begin(&s, slide);
-    if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &f, &e) ||
-        report_name(setup, &s, &g, &f, &names, &e))
+    if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &f, &e)) {
         FUZZ_MUST(e.msg[0]);
-    else
+    } else {
+        report_name(setup, &s, &g, &f, &names);
         fuzz_accepted++;
+    }
     for (int64_t k = 0; k < s.n && !e.msg[0]; k++)
         FUZZ_MUST(names.slide[k] && g.of[k] >= 0 && g.of[k] < g.n);
     report_groups_free(&g);
