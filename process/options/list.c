@@ -136,7 +136,7 @@ static bool has_stores(const char *folder)
 const char *list_only_stores(const struct list *l)
 {
     for (int k = 0; k < l->n; k++)
-        if (!store_is(l->paths[k]))
+        if (!h5_begins_as(l->paths[k], STORE_FORMAT))
             return NULL;
     for (int k = 0; k < l->n_folders; k++)
         if (has_stores(l->folders[k]))
