@@ -180,7 +180,7 @@ def test_flags_by_chance():
     text, _ = plain(path)
     m = re.search(r"(\d+) numbers? of (\d+) (?:is|are) unusual: .* about ([\d.]+), if", text)
     scored = sum(k.startswith("z_") and v != "" for row in table_of(results("--slides", "37", "--blurred", "3")) for k, v in row.items())
-    chance = 4.6525815807105e-4 + 0.06 / 37 + 1.2 / 37 ** 2
+    chance = 4.6525815807105e-4 + 0.034 / 37 + 0.15 / 37 ** 2
     expect(m and int(m.group(2)) == scored > 100 and m.group(3) == "%.1f" % (scored * chance), "%s", text[:400])
 
 

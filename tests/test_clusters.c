@@ -1,7 +1,7 @@
 /*
  * test_clusters - when a report says that slides are of two kinds: hardly ever of slides of one
- * kind, however skewed their numbers are, and always where two heaps are far apart. And which
- * slides are of one resolution.
+ * kind, however skewed their numbers are, and always where two heaps are far apart. How many flags
+ * good slides get by chance. And which slides are of one resolution.
  */
 #include "common/result/same_resolution.h"
 #include "process/report/report_scores.h"
@@ -130,6 +130,80 @@ static void test_two_kinds_are_found(void)
     }
 }
 
+/* Two heaps, three to seven. */
+static double two_peaks(void)
+{
+    return normal() + (uniform() < 0.3 ? 6 : 0);
+}
+
+/* The sum of four exponential numbers. */
+static double gamma_4(void)
+{
+    return -log(uniform() * uniform() * uniform() * uniform());
+}
+
+/* Student's t with three degrees of freedom. */
+static double heavy(void)
+{
+    const double a = normal(), b = normal(), c = normal();
+    return normal() / sqrt((a * a + b * b + c * c) / 3);
+}
+
+/* Flags per number and pool of n slides, of numbers that have no limit of their own and differ by
+ * far more than what matters. */
+static double count_flags(int pools, int64_t n, double (*draw)(void))
+{
+    struct report_slide *slides = calloc((size_t)n, sizeof *slides);
+    int32_t *group = calloc((size_t)n, sizeof *group);
+    const struct report_slides s = {.n = n, .slide = slides};
+    const struct report_groups g = {.n = 1, .of = group};
+    int64_t flags = 0, numbers_seen = 0;
+    for (int p = 0; p < pools; p++) {
+        struct report_scores scores = {0};
+        struct err e = {""};
+        for (int64_t k = 0; k < n; k++) {
+            slides[k].um = 0.5;
+            slides[k].curves = -1;
+            for (int m = 0; m < REPORT_METRICS; m++)
+                slides[k].metric[m] = report_metric(m)->most > 0 ? NAN : 1e3 * draw();
+        }
+        EXPECT(!report_score(&s, &g, NULL, &scores, &e));
+        for (int m = 0; m < REPORT_METRICS; m++) {
+            const struct report_metric *x = report_metric(m);
+            if (!x->low || !x->high || x->ratio || x->times > 0)
+                continue;
+            numbers_seen++;
+            for (int64_t k = 0; k < n; k++)
+                flags += report_excess(&s, &scores, k, m) > 1;
+        }
+        report_scores_free(&scores);
+    }
+    free(slides);
+    free(group);
+    return (double)flags / (double)numbers_seen;
+}
+
+/* The table of tests/FIGURES.md. Heavy tails on both sides look like defects, and are only shown. */
+static void test_good_slides_are_not_flagged(void)
+{
+    static double (*const draw[])(void) = {normal, gamma_4, skewed, very_skewed, two_peaks, heavy};
+    static const char *const name[] = {"normal",         "gamma 4",   "log-normal 0.5",
+                                       "log-normal 0.8", "two peaks", "t, 3 degrees"};
+    static const int slides[] = {20, 40, 60, 100, 300};
+    const char *tier = getenv("TIER");
+    const bool all = tier && !strcmp(tier, "all");
+    state = 3;
+    for (size_t d = 0; d < sizeof draw / sizeof *draw; d++) {
+        printf("# flags per number and group, %s:", name[d]);
+        for (size_t k = 0; k < sizeof slides / sizeof *slides; k++) {
+            const double flags = count_flags(all ? 2000 : 200, slides[k], draw[d]);
+            printf(" %.2f of %d;", flags, slides[k]);
+            EXPECT(draw[d] == heavy || flags <= 0.25);
+        }
+        printf("\n");
+    }
+}
+
 /* The sets of n sorted values, as digits. */
 static const char *sets_of(const double *values, int64_t n)
 {
@@ -162,6 +236,7 @@ int main(void)
     static const struct unit_test tests[] = {
         {"one_kind_is_not_called_two", test_one_kind_is_not_called_two},
         {"two_kinds_are_found", test_two_kinds_are_found},
+        {"good_slides_are_not_flagged", test_good_slides_are_not_flagged},
         {"sets_of_one_resolution", test_sets_of_one_resolution},
     };
     return unit_run("clusters", tests, sizeof tests / sizeof *tests);

@@ -40,6 +40,31 @@ static void test_scores(void)
     EXPECT(s.mad == 0 && isnan(stats_z(&s, 100)) && isnan(stats_z(&s, 7)));
 }
 
+/* Of exp(g x), x from -2 to 2, and of its mirror image. */
+static void test_skewed_numbers_have_a_long_side(void)
+{
+    double v[401], work[401];
+    for (int sign = -1; sign <= 1; sign += 2) {
+        for (int k = 0; k < 401; k++)
+            v[k] = sign * exp(0.5 * (k - 200) / 100.0);
+        const struct stats_summary s = stats_summarise(v, 401, work);
+        const double g = log((exp(0.75) - 1) / (1 - exp(-0.75))) / 1.1503; /* octiles: x = 1.5 */
+        EXPECT(fabs(stats_limit(&s, sign > 0, 0) - expm1(3.5 * 1.15 * g) / (1.15 * g)) < 1e-9);
+        EXPECT(stats_limit(&s, sign < 0, 0) == 3.5);
+        EXPECT(stats_limit(&s, sign > 0, 100) == 3.5); /* no tail is longer than the floor's */
+    }
+    for (int k = 0; k < 401; k++) /* an eighth and more are far away: no tail, but defects */
+        v[k] = k < 60 ? 1e5 : k;
+    const struct stats_summary bad = stats_summarise(v, 401, work);
+    EXPECT(stats_limit(&bad, 1, 0) == 3.5);
+    for (int k = 0; k < 401; k++)
+        v[k] = exp(0.1 * (k - 200) / 100.0); /* as good as symmetric */
+    const struct stats_summary s = stats_summarise(v, 401, work), none = {.q50 = NAN};
+    EXPECT(stats_limit(&s, 0, 0) == 3.5 && stats_limit(&s, 1, 0) == 3.5);
+    EXPECT(stats_limit(&none, 0, 0) == 3.5);
+    EXPECT(fabs(stats_by_chance(20) - 0.0025) < 2e-4 && fabs(stats_by_chance(300) - 6e-4) < 5e-5);
+}
+
 static int by_value(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -215,6 +240,7 @@ int main(void)
     static const struct unit_test tests[] = {
         {"quantiles_skip_missing_values", test_quantiles_skip_missing_values},
         {"scores", test_scores},
+        {"skewed_numbers_have_a_long_side", test_skewed_numbers_have_a_long_side},
         {"median_of_functions", test_median_of_functions},
         {"distance_of_histograms", test_distance_of_histograms},
         {"hostile_texts", test_hostile_texts},

@@ -34,6 +34,33 @@ double stats_quantile(const double *sorted, int64_t n, double q)
     return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
 }
 
+/* The median of |v[k] - middle| of n > 0 sorted numbers: the greatest are at both ends. */
+static double find_mad(const double *v, int64_t n, double middle)
+{
+    double last = 0, before = 0;
+    for (int64_t k = 0, low = 0, high = n - 1; k <= n / 2; k++) {
+        const double below = middle - v[low], above = v[high] - middle;
+        before = last;
+        last = below > above ? below : above;
+        low += below > above;
+        high -= below <= above;
+    }
+    return n % 2 ? last : before + (last - before) / 2;
+}
+
+/* The octiles of n sorted numbers without those that are far from the others. */
+static void find_octiles(const double *v, int64_t n, struct stats_summary *s)
+{
+    const double far = 6 * s->mad / 0.6745;
+    int64_t low = 0, high = n;
+    while (low < n && s->q50 - v[low] > far)
+        low++;
+    while (high > low && v[high - 1] - s->q50 > far)
+        high--;
+    s->low = stats_quantile(v + low, high - low, 0.125);
+    s->high = stats_quantile(v + low, high - low, 0.875);
+}
+
 struct stats_summary stats_summarise(const double *v, int64_t n, double *work)
 {
     struct stats_summary s = {0};
@@ -43,17 +70,15 @@ struct stats_summary stats_summarise(const double *v, int64_t n, double *work)
     s.q25 = stats_quantile(work, s.n, 0.25);
     s.q50 = stats_quantile(work, s.n, 0.5);
     s.q75 = stats_quantile(work, s.n, 0.75);
-    for (int64_t k = 0; k < s.n; k++)
-        work[k] = fabs(work[k] - s.q50);
-    stats_sort(work, s.n);
-    s.mad = stats_quantile(work, s.n, 0.5);
+    s.mad = s.n > 0 ? find_mad(work, s.n, s.q50) : NAN;
+    find_octiles(work, s.n, &s);
     return s;
 }
 
 double stats_by_chance(int64_t n)
 {
     const double x = (double)n;
-    return 4.6525815807105e-4 + 0.06 / x + 1.2 / (x * x);
+    return 4.6525815807105e-4 + 0.034 / x + 0.15 / (x * x);
 }
 
 double stats_z(const struct stats_summary *s, double x)
@@ -61,6 +86,16 @@ double stats_z(const struct stats_summary *s, double x)
     if (s->n < STATS_LEAST || !(s->mad > 0))
         return NAN;
     return 0.6745 * (x - s->q50) / s->mad;
+}
+
+double stats_limit(const struct stats_summary *s, int side, double floor)
+{
+    const double octile = 1.1503, symmetric = 0.15, cut = 1.15;
+    /* where values are equal the MAD says that there is a tail, too */
+    const double least = octile / 0.6745 * fmax(floor, s->mad / 4);
+    const double low = fmax(s->q50 - s->low, least), high = fmax(s->high - s->q50, least);
+    const double g = log(side ? high / low : low / high) / octile;
+    return g > symmetric ? expm1(STATS_FLAG * cut * g) / (cut * g) : STATS_FLAG; /* also for NaN */
 }
 
 /* --- histograms --- */

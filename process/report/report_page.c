@@ -207,8 +207,8 @@ static void put_chance(FILE *f, const struct report_view *r)
     if (scored > 0)
         fprintf(f,
                 "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f "
-                "times the usual spread from the median. Chance alone would make about %.1f, if "
-                "numbers were normally distributed.</p>\n",
+                "times the usual spread from the median, and farther where numbers are skewed. "
+                "Chance alone would make about %.1f, if numbers were normally distributed.</p>\n",
                 set, plural(set), scored, set == 1 ? "is" : "are", STATS_FLAG, by_chance);
 }
 
@@ -350,8 +350,8 @@ static void put_definitions(FILE *f)
     define(
         f, "unusual",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "
-        "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5, or above what an "
-        "accepted slide has, needs review");
+        "|x - median|. Ten slides are needed, and a MAD that is not 0. Above 3.5 (more on the long "
+        "side of a skewed number), or above what an accepted slide has, needs review");
     define(f, "map",
            "mean of focus_db (of mean_db, if the result has no focus_db) over blocks of "
            "windows of tissue; hatched where there is none");

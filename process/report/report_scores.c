@@ -167,8 +167,11 @@ static bool is_reference(const struct work *w, int64_t k, int32_t pool)
 static void find_usual(const struct work *w, int32_t pool, int m)
 {
     struct report_pool *q = &w->out->pool[pool];
-    q->usual[m][0] = q->usual[m][1] = STATS_FLAG;
-    q->most[m] = report_metric(m)->most > 0 ? report_metric(m)->most : NAN;
+    const struct report_metric *of = report_metric(m);
+    for (int side = 0; side < 2; side++) /* a ratio that matters is beyond any skew */
+        q->usual[m][side] =
+            of->times > 0 ? STATS_FLAG : stats_limit(&q->summary[m], side, of->floor);
+    q->most[m] = of->most > 0 ? of->most : NAN;
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
         if (x->pool != pool || !x->accepted)
