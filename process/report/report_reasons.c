@@ -396,14 +396,6 @@ static double flag_of(const struct report_view *r, int64_t k, int m)
     return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
 }
 
-/* Motion takes detail away. */
-static double motion_of(const struct report_view *r, int64_t k)
-{
-    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
-    const double own = r->slides->slide[k].metric[REPORT_DETAIL_4];
-    return own > p->summary[REPORT_DETAIL_4].q50 ? 0 : flag_of(r, k, REPORT_DIRECTION);
-}
-
 /* The weakest part says nothing new where all of the slide is weak, and so if it is strong. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
@@ -417,6 +409,36 @@ static bool is_of_blur(const struct report_view *r, int64_t k, int m)
     return m == REPORT_BLURRED ||
            ((m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) &&
             r->scores->of[k].z[m] < 0);
+}
+
+static bool is_blurred(const struct report_view *r, int64_t k)
+{
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (is_of_blur(r, k, m) && flag_of(r, k, m) > 0)
+            return true;
+    return false;
+}
+
+/* Motion takes detail away in one direction, and not much more than that in all others. */
+static bool is_directed(const struct report_view *r, int64_t k)
+{
+    const double part = 0.2, least = report_metric(REPORT_DIRECTION)->least;
+    const struct stats_summary *usual = r->scores->pool[r->scores->of[k].pool].summary;
+    const double *own = r->slides->slide[k].metric;
+    const double lost_4 = usual[REPORT_DETAIL_4].q50 - own[REPORT_DETAIL_4];
+    const double lost_7 = usual[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
+    const double directed = own[REPORT_DIRECTION] - usual[REPORT_DIRECTION].q50;
+    return lost_4 >= 0 && directed >= fmax(least, part * (lost_4 + lost_7) / 2);
+}
+
+/* Where tissue is blurred, a z above STATS_FLAG says why, however skewed the number is. */
+static double motion_of(const struct report_view *r, int64_t k)
+{
+    const double flag = flag_of(r, k, REPORT_DIRECTION);
+    const double z = r->scores->of[k].z[REPORT_DIRECTION] / STATS_FLAG;
+    if (!is_directed(r, k))
+        return 0;
+    return flag == 0 && z > 1 && is_blurred(r, k) ? z : flag;
 }
 
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
