@@ -145,7 +145,7 @@ def test_scores_and_distances():
 
 def test_reasons_are_in_words():
     rows = {r["slide"]: r for r in table_of(results("--slides", "37", "--blurred", "3"))}
-    says(rows["made-00001"]["reasons"], "tissue blurred, ", "tissue less sharp than in the others (sharpness, typical -", "dB, usually -", " dB)")
+    says(rows["made-00001"]["reasons"], "tissue blurred, ", "tissue less sharp than in the others: focus, or enlarged by software (sharpness, typical -", "dB, usually -", " dB)")
 
 
 def test_every_word_is_defined_once():
@@ -637,12 +637,14 @@ def test_what_has_a_name_of_its_own_is_not_called_blurred():
             s.attrs["direction_deg"] = 0.0
             s.attrs["detail_4px_db"] = {1: -50.0, 9: -25.0}.get(k, -30.0)
             s.attrs["detail_7px_db"] = -40.0 if k == 1 else -25.0
+            s.attrs["gray_low"] = 20.0 if k in (2, 12) else 100.0 + k % 7
     path = changed(results("--slides", "37", "--blurred", "3"), shaken)
     rows = table_of(path)
     expect("motion" in rows[0]["reasons"] and "blurred" not in rows[0]["reasons"] and "less sharp" not in rows[0]["reasons"], "%s", rows[0]["reasons"])
     expect("blurred" in rows[1]["reasons"] and "motion" not in rows[1]["reasons"], "detail is lost in all directions: %s", rows[1]["reasons"])
+    expect(rows[12]["reasons"].startswith("an area is far darker") and rows[2]["reasons"].startswith("tissue"), "%s, %s", rows[2], rows[12])
     expect(rows[9]["verdict"] == "pass", "motion does not add detail: %s", rows[9]["reasons"])
-    says(plain(report(path)[0])[0], "2 of 37 slides are blurred. See them. 1 more needs a look.")
+    says(plain(report(path)[0])[0], "2 of 37 slides are blurred. See them. 2 more need a look.")
 
 
 def test_shares_are_rounded_and_their_ends_are_said():

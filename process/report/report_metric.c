@@ -21,7 +21,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                           .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_FOCUS_P50] = {"focus_p50", "sharpness, typical", " dB", 1,
                           "median of focus_db " OF_TISSUE,
-                          .low = "tissue less sharp than in the others",
+                          .low = "tissue less sharp than in the others: focus, or enlarged by software",
                           .high = "fine detail stronger than in the others: sharpening, noise or a "
                                   "wrong um per px",
                           .least = 1, .look = REPORT_LOOK_MAP},

@@ -396,6 +396,14 @@ static double flag_of(const struct report_view *r, int64_t k, int m)
     return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
 }
 
+/* Is most of the tissue less sharp than that of the others? */
+static bool is_weak(const struct report_view *r, int64_t k)
+{
+    const double *z = r->scores->of[k].z;
+    return (z[REPORT_SHARP_P50] < 0 && flag_of(r, k, REPORT_SHARP_P50) > 0) ||
+           (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
+}
+
 /* The weakest part says nothing new where all of the slide is weak, and so if it is strong. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
@@ -441,6 +449,13 @@ static double motion_of(const struct report_view *r, int64_t k)
     return flag == 0 && z > 1 && is_blurred(r, k) ? z : flag;
 }
 
+/* A picture that is enlarged has darker nuclei, and may have no glass. */
+static bool names_cause(const struct report_view *r, int64_t k, int m)
+{
+    const bool places = m == REPORT_GRAY_LOW || m == REPORT_GRAY_HIGH;
+    return report_metric(m)->specific && !(places && is_weak(r, k));
+}
+
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
     /* what has a cause is not called blurred */
@@ -449,8 +464,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
         if (!(excess > 0) || is_implied(r, k, m) || (explained && is_of_blur(r, k, m)))
             continue;
-        if (m == REPORT_BLURRED)
-            say_blur(r, k, excess, l);
+        if (m == REPORT_BLURRED) /* less sharp as a whole: that some of it is blurred follows */
+            say_blur(r, k, is_weak(r, k) && r->scores->of[k].blurred < 0.5 ? 1 : excess, l);
         else if (m == REPORT_TWICE)
             say(l, REPORT_REVIEW, excess,
                 "compressed twice: fine detail may be lost (signs of it: %.2f of 1)",
@@ -465,7 +480,7 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
         else if (m == REPORT_GLASS && r->scores->of[k].z[m] > 0)
             say_glass(r, k, excess, l);
         else
-            say_z(r, k, m, excess + (report_metric(m)->specific ? OF_CAUSE : 0), l);
+            say_z(r, k, m, excess + (names_cause(r, k, m) ? OF_CAUSE : 0), l);
     }
 }
 
