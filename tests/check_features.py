@@ -165,12 +165,13 @@ def compare(path, *options, **parameters):
 
 
 def brightness(data):
-    """tissue_gray and so on, from the maps (common/result/spectrum_numbers.h)."""
+    """tissue_gray and so on, from the maps and the thumbnail (common/result/spectrum_numbers.h)."""
     here = (data["window_gray"] != 255) & (data["window_flags"] & FILLED == 0)
     gray, tissue = (data["window_" + k][here].astype(float) for k in ("gray", "tissue"))
     median = lambda v: np.sort(v)[(len(v) - 1) // 2] if len(v) else np.nan
-    return {"tissue_gray": median(gray[tissue >= HALF]),
-            "gray_low": gray.min() if gray.size else np.nan, "gray_high": gray.max() if gray.size else np.nan}
+    thumbnail = np.sort((data["thumbnail"].astype(int) @ (299, 587, 114) + 500) // 1000, axis=None)
+    last = thumbnail.size - 1
+    return {"tissue_gray": median(gray[tissue >= HALF]), "gray_low": thumbnail[last // 500], "gray_high": thumbnail[last * 99 // 100]}
 
 
 def lines_and_detail(data, more, n, width):

@@ -313,6 +313,7 @@ int result_find_spectrum_numbers(const struct result_params *p, const struct res
                                         s->spectra[FEATURES_GLASS].windows};
     spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
                           s->maps[RESULT_FLAGS].values, RESULT_FLAGS_FILLED, s->nx * s->ny, n);
+    spectrum_numbers_places(s->thumbnail.rgb, s->thumbnail.width * s->thumbnail.height, n);
     return spectrum_numbers_lines(&tissue, &glass, p->window,
                                   (p->high_db - p->low_db) / (double)p->bins, n, e);
 }

@@ -200,14 +200,12 @@ int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spec
 
 enum { GRAYS = 256 };
 
-/* The middle gray of those that were counted. */
-static double median_gray(const int64_t counts[GRAYS])
+/* The gray that `rank` of those that were counted are below or equal to, from 0; NaN: none. */
+static double gray_at(const int64_t counts[GRAYS], int64_t rank)
 {
-    int64_t n = 0, below = 0;
+    int64_t below = 0;
     for (int g = 0; g < GRAYS; g++)
-        n += counts[g];
-    for (int g = 0; g < GRAYS && n > 0; g++)
-        if (2 * (below += counts[g]) > n - 1)
+        if ((below += counts[g]) > rank)
             return g;
     return NAN;
 }
@@ -215,17 +213,23 @@ static double median_gray(const int64_t counts[GRAYS])
 void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
                            uint8_t filled, int64_t windows, struct spectrum_numbers *out)
 {
-    int64_t counts[GRAYS] = {0};
-    int low = GRAYS, high = -1;
+    int64_t counts[GRAYS] = {0}, n = 0;
     for (int64_t k = 0; k < windows; k++) {
         if (gray[k] == FEATURES_NO_GRAY || flags[k] & filled)
             continue;
-        low = gray[k] < low ? gray[k] : low;
-        high = gray[k] > high ? gray[k] : high;
-        if (!tissue || features_is_tissue(tissue[k]))
+        if (!tissue || features_is_tissue(tissue[k])) {
             counts[gray[k]]++;
+            n++;
+        }
     }
-    out->gray_low = high < 0 ? (double)NAN : low;
-    out->gray_high = high < 0 ? (double)NAN : high;
-    out->tissue_gray = median_gray(counts);
+    out->tissue_gray = gray_at(counts, (n - 1) / 2);
+}
+
+void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum_numbers *out)
+{
+    int64_t counts[GRAYS] = {0};
+    for (int64_t k = 0; rgb && k < pixels; k++)
+        counts[(299 * rgb[3 * k] + 587 * rgb[3 * k + 1] + 114 * rgb[3 * k + 2] + 500) / 1000]++;
+    out->gray_low = gray_at(counts, (pixels - 1) / 500);
+    out->gray_high = gray_at(counts, (pixels - 1) * 99 / 100);
 }

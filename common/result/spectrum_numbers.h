@@ -6,7 +6,8 @@
  *
  * gray     Of the windows that count and touch no filled tile, by window_gray and window_tissue.
  *          tissue_gray: median over the windows of which at least half is tissue.
- *          gray_low, gray_high: the darkest and the brightest window.
+ *          Of the thumbnail: gray_low and gray_high, than which 1 of 500 pixels is darker, and 1 of
+ *          100 brighter. A window is too coarse for a stroke of a pen, and may lie on no glass.
  * lines    A pattern along the rows raises L(v, 0), one along the columns L(0, u), at the one
  *          frequency 1 / period. The excess of a frequency k, from N / 32 on, is its level less the
  *          median level of those at a distance of 2 to 5 on the same axis. lines_db is the greatest
@@ -71,5 +72,7 @@ int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spec
  * have any bit of `filled` are left out. */
 void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
                            uint8_t filled, int64_t windows, struct spectrum_numbers *out);
+/* The same of a thumbnail, [pixels][3]; NULL: none. */
+void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum_numbers *out);
 
 #endif

@@ -78,12 +78,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
          .high = "brighter glass than on the others: exposure, gamma, or white tiles",
          .floor = 0.55, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0, "gray of the darkest window",
+    [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0, "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, or underexposed",
                          .floor = 3, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
-        {"gray_high", "brightest place", " levels", 0, "gray of the brightest window",
+        {"gray_high", "brightest place", " levels", 0, "gray than which 1 of 100 pixels of the thumbnail is brighter",
          .low = "nothing is as bright as the glass of the others: dark exposure, or no glass",
          .floor = 6, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_LINES] = {"lines_db", "pattern of lines", " dB", 1,
