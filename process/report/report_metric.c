@@ -61,6 +61,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
                  "different brightness; calibrate the white",
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_GLASS_ROWS] =
+        {"glass_rows", "lines on the glass", " %", 0,
+         "part of the places of pure glass, 32 px each, whose gray varies most from row to row",
+         .high = "lines along the rows on some of the glass: borders of tiles, or stage of the "
+                 "scanner",
+         .floor = 0.02, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",
@@ -81,7 +87,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0, "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, or underexposed",
-                         .floor = 3, .specific = true, .look = REPORT_LOOK_SLIDE},
+                         .floor = 4, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
         {"gray_high", "brightest place", " levels", 0, "gray than which 1 of 100 pixels of the thumbnail is brighter",
          .low = "nothing is as bright as the glass of the others: dark exposure, or no glass",

@@ -241,6 +241,13 @@ static int stronger_first(const void *a, const void *b)
 
 /* --- numbers --- */
 
+/* Is number m beyond what is usual? Not if it tells two kinds of slides apart. */
+static double flag_of(const struct report_view *r, int64_t k, int m)
+{
+    const double excess = report_excess(r->slides, r->scores, k, m);
+    return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
+}
+
 static void set_place(const struct report_view *r, int64_t k, enum report_place_of what,
                       struct report_reason *x)
 {
@@ -264,6 +271,16 @@ static const char *shown(char out[64], int m, double value)
     return out;
 }
 
+/* "noise of the glass 0.80 levels, usually 0.25" */
+static const char *shown_usually(const struct report_view *r, int64_t k, int m, char out[256])
+{
+    const double usually = r->scores->pool[r->scores->of[k].pool].summary[m].q50;
+    char own[64], others[64];
+    snprintf(out, 256, "%s %s, usually %s", report_metric(m)->title,
+             shown(own, m, report_value(r->slides, r->scores, k, m)), shown(others, m, usually));
+    return out;
+}
+
 /* "tissue less sharp than in the others (sharpness, typical -33.1 dB, usually -27.0 dB)" */
 static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
@@ -271,7 +288,7 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     const struct report_score *s = &r->scores->of[k];
     const double usually = r->scores->pool[s->pool].summary[m].q50;
     const double value = report_value(r->slides, r->scores, k, m);
-    char words[128], own[64], others[64];
+    char words[128], numbers[256];
     const char *text = s->z[m] < 0 ? x->low : x->high,
                *place = x->ratio ? strstr(text, "%s") : NULL;
     if (place)
@@ -279,11 +296,8 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
                  place + 2);
     else
         snprintf(words, sizeof words, "%s", text);
-    shown(own, m, value);
-    struct report_reason *reason =
-        isnan(s->z[m]) ? say(l, REPORT_REVIEW, excess, "%s (%s %s)", words, x->title, own)
-                       : say(l, REPORT_REVIEW, excess, "%s (%s %s, usually %s)", words, x->title,
-                             own, shown(others, m, usually));
+    struct report_reason *reason = say(l, REPORT_REVIEW, excess, "%s (%s)", words,
+                                       shown_usually(r, k, m, numbers));
     reason->look = x->look;
     if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
         set_place(r, k, REPORT_PLACE_DULL, reason);
@@ -347,26 +361,29 @@ static void say_blocks(const struct report_slide *s, double excess, struct list 
         s->metric[REPORT_BLOCKS]);
 }
 
+static bool is_half_lines(const struct report_view *r, int64_t k)
+{
+    return r->slides->slide[k].glass[GLASS_ROWS] >= 0.5;
+}
+
 /* The glass is not as even as that of the others. */
 static void say_glass(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
-    const struct report_slide *s = &r->slides->slide[k];
-    const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
-    const double half = 0.5;
-    const char *what =
-        s->glass[GLASS_ROWS] >= half      ? "lines along the rows on the glass: line camera or "
-                                            "stage of the scanner; send the scanner to service if "
-                                            "other slides have them"
-        : s->glass[GLASS_COLUMNS] >= half ? "lines along the columns on the glass: line camera or "
-                                            "stage of the scanner; send the scanner to service if "
-                                            "other slides have them"
-        : s->glass[GLASS_GRAIN] >= half
-            ? "the glass is noisier than that of the others: sensor, or "
-              "too little light"
-            : "the glass is less even than that of the others: shading "
-              "of fields, or coarse noise";
-    say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s %.2f levels, usually %.2f)", what,
-        report_metric(REPORT_GLASS)->title, s->metric[REPORT_GLASS], p->summary[REPORT_GLASS].q50)
+    static const char *const what[] = {
+        "lines along the rows on the glass: line camera or stage of the scanner; send the scanner "
+        "to service if other slides have them",
+        "lines along the columns on the glass: line camera or stage of the scanner; send the "
+        "scanner to service if other slides have them",
+        "the glass is noisier than that of the others: sensor, or too little light",
+        "the glass is less even than that of the others: shading of fields, or coarse noise"};
+    const double *glass = r->slides->slide[k].glass;
+    const int kind = is_half_lines(r, k)          ? 0
+                     : glass[GLASS_COLUMNS] >= 0.5 ? 1
+                     : glass[GLASS_GRAIN] >= 0.5   ? 2
+                                                   : 3;
+    char numbers[256];
+    say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s)", what[kind],
+        shown_usually(r, k, REPORT_GLASS, numbers))
         ->look = REPORT_LOOK_SLIDE;
 }
 
@@ -389,13 +406,6 @@ static bool say_enlarged(const struct report_view *r, int64_t k, struct list *l)
     return true;
 }
 
-/* Is number m beyond what is usual? Not if it tells two kinds of slides apart. */
-static double flag_of(const struct report_view *r, int64_t k, int m)
-{
-    const double excess = report_excess(r->slides, r->scores, k, m);
-    return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
-}
-
 /* Is most of the tissue less sharp than that of the others? */
 static bool is_weak(const struct report_view *r, int64_t k)
 {
@@ -404,9 +414,12 @@ static bool is_weak(const struct report_view *r, int64_t k)
            (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
 }
 
-/* The weakest part says nothing new where all of the slide is weak, and so if it is strong. */
+/* The weakest part says nothing new where all of the slide is weak, and so if it is strong. Lines
+ * on most of the glass are said by its noise. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
+    if (m == REPORT_GLASS_ROWS)
+        return is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
     return m == REPORT_FOCUS_P05 &&
            (flag_of(r, k, REPORT_FOCUS_P50) > 0 || flag_of(r, k, REPORT_SHARP_P50) > 0);
 }
@@ -449,11 +462,14 @@ static double motion_of(const struct report_view *r, int64_t k)
     return flag == 0 && z > 1 && is_blurred(r, k) ? z : flag;
 }
 
-/* A picture that is enlarged has darker nuclei, and may have no glass. */
+/* A picture that is enlarged has darker nuclei and may have no glass, and a bubble has a dark rim. */
 static bool names_cause(const struct report_view *r, int64_t k, int m)
 {
-    const bool places = m == REPORT_GRAY_LOW || m == REPORT_GRAY_HIGH;
-    return report_metric(m)->specific && !(places && is_weak(r, k));
+    if (m == REPORT_GRAY_LOW)
+        return !is_blurred(r, k);
+    if (m == REPORT_GRAY_HIGH)
+        return !is_weak(r, k);
+    return report_metric(m)->specific;
 }
 
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
