@@ -29,7 +29,6 @@ const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS] = {
     FIELD(lines_db, -1e3, 1e3),
     FIELD(lines_period_px, 2, COARSEST),
     FIELD(lines_deg, 0, 90),
-    FIELD(blocks_db, -1e3, 1e3),
     FIELD(direction_db, 0, 1e3),
     FIELD(direction_deg, 0, 180),
     FIELD(detail_4px_db, -1e3, 1e3),
@@ -76,19 +75,15 @@ static double excess(const struct axis *a, int64_t k)
     return level_at(a, k) - median(near, m);
 }
 
-static void search_axis(const struct axis *a, double width, bool blocks,
-                        struct spectrum_numbers *out)
+static void search_axis(const struct axis *a, double width, struct spectrum_numbers *out)
 {
-    const int64_t block = a->n / BLOCK;
     for (int64_t k = a->n / COARSEST; k <= a->n / 2; k++) {
         const double db = width * excess(a, k);
-        if (k % block == 0) {
-            out->blocks_db = blocks ? fmax(out->blocks_db, db) : NAN;
-        } else if (!(db <= out->lines_db)) {
-            out->lines_db = db;
-            out->lines_period_px = (double)a->n / (double)k;
-            out->lines_deg = a->rows ? 0 : 90;
-        }
+        if (k % (a->n / BLOCK) == 0 || db <= out->lines_db)
+            continue;
+        out->lines_db = db;
+        out->lines_period_px = (double)a->n / (double)k;
+        out->lines_deg = a->rows ? 0 : 90;
     }
 }
 
@@ -181,11 +176,11 @@ int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spec
                            int64_t n, double width, struct spectrum_numbers *out, struct err *e)
 {
     const struct spectrum_sums *both[] = {tissue, glass};
-    out->lines_db = out->lines_period_px = out->lines_deg = out->blocks_db = NAN;
+    out->lines_db = out->lines_period_px = out->lines_deg = NAN;
     out->direction_db = out->direction_deg = out->detail_4px_db = out->detail_7px_db = NAN;
     for (int k = 0; k < 2; k++)
         for (int rows = 0; rows < 2 && is_usable(both[k], n); rows++)
-            search_axis(&(struct axis){both[k], n, rows}, width, is_usable(tissue, n), out);
+            search_axis(&(struct axis){both[k], n, rows}, width, out);
     if (!is_usable(tissue, n))
         return 0;
     if (find_motion(tissue, n, width, out, e))

@@ -11,12 +11,11 @@
  * lines    A pattern along the rows raises L(v, 0), one along the columns L(0, u), at the one
  *          frequency 1 / period. The excess of a frequency k, from N / 32 on, is its level less the
  *          median level of those at a distance of 2 to 5 on the same axis. lines_db is the greatest
- *          excess of either spectrum, tissue or glass, on either axis but at multiples of N / 8;
- *          blocks_db the greatest one at these, where the blocks of JPEG show, too. The period is
- *          N / k px, known to 1 / 2 of a frequency. lines_deg: 0 for lines along the rows, 90 for
- *          columns. A spectrum needs eight windows, and blocks_db one of tissue: JPEG shows its
- *          blocks in plain noise. By chance, lines_db is 2 to 5.6 dB on a slide of 80 windows and
- *          blocks_db up to 2.8.
+ *          excess of either spectrum, tissue or glass, on either axis but at multiples of N / 8,
+ *          where the blocks of JPEG show, those of an earlier compression, too. The period is N / k
+ *          px, known to 1 / 2 of a frequency. lines_deg: 0 for lines along the rows, 90 for columns.
+ *          A spectrum needs eight windows. By chance, lines_db is 2 to 5.6 dB on a slide of 80
+ *          windows.
  * motion   The level over a ring, as a function of the direction, has a component of
  *          cos 2 (angle - weakest). direction_db is the difference between its ends, the mean (of
  *          vectors) over 1/16 <= f < 1/8 and 1/8 <= f < 1/4, less that over 1/32 <= f < 1/16,
@@ -42,13 +41,13 @@
 /* Numbers that are not known are NaN. */
 struct spectrum_numbers {
     double tissue_gray, gray_low, gray_high;
-    double lines_db, lines_period_px, lines_deg, blocks_db;
+    double lines_db, lines_period_px, lines_deg;
     double direction_db, direction_deg;
     double detail_4px_db, detail_7px_db;
 };
 
 /* Their names and ranges, in the order of the attributes of a result. */
-enum { SPECTRUM_NUMBERS = 11 };
+enum { SPECTRUM_NUMBERS = 10 };
 struct spectrum_number {
     const char *name;
     size_t offset; /* in struct spectrum_numbers */

@@ -196,9 +196,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
     row->metric[REPORT_SLOPE] = features_slope(profile);
-    row->metric[REPORT_FOCUS_P05] = s->quantiles[RESULT_FOCUS][0];
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
-    row->metric[REPORT_FOCUS_P95] = s->quantiles[RESULT_FOCUS][2];
     row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
     row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
@@ -207,7 +205,6 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
     row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
     row->metric[REPORT_LINES] = s->of_spectra.lines_db;
-    row->metric[REPORT_BLOCKS] = s->of_spectra.blocks_db;
     row->metric[REPORT_DIRECTION] = s->of_spectra.direction_db;
     row->lines_period_px = s->of_spectra.lines_period_px;
     row->lines_deg = s->of_spectra.lines_deg;

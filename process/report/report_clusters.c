@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { METRICS = 8, NUMBERS = METRICS + RESULT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 4 };
+enum { METRICS = 7, NUMBERS = METRICS + RESULT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 3 };
 enum { KIND_SHARE = 8 }; /* one in so many slides can be a kind of its own; fewer are outliers */
 enum { DIRECTIONS = 18 };
 
@@ -32,7 +32,7 @@ static double separation_needed(int64_t slides, bool pair)
 
 /* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
  * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
-static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_BLOCKS,   REPORT_QUALITY,
+static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_QUALITY,
                                      REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
 static const char *const steps[RESULT_SPECTRUM_OCTAVES - 1] = {
     "balance of coarse and middle detail", "balance of middle and fine detail",
@@ -166,7 +166,7 @@ static void fill(struct pool *p)
 /* Is the smaller kind that of the blurred slides? */
 static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
 {
-    static const int sharpness[] = {REPORT_FOCUS_P05, REPORT_FOCUS_P50, REPORT_SHARP_P50,
+    static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50,
                                     REPORT_BLURRED};
     int64_t flagged = 0;
     for (int64_t k = 0; k < p->n; k++) {

@@ -12,21 +12,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                      .low = NULL},
     [REPORT_STD] = {"std_db", "spread of detail", " dB", 1,
                     "standard deviation of all log magnitudes of the slide", .low = NULL},
-    [REPORT_FOCUS_P05] = {"focus_p05", "sharpness, worst 5 %", " dB", 1,
-                          "5 % " OF_TISSUE " have a lower focus_db",
-                          .low = "the least sharp tissue is less sharp than that of the others",
-                          .high =
-                              "fine detail stronger than in the others, even where it is weakest: "
-                              "sharpening, noise or a wrong um per px",
-                          .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_FOCUS_P50] = {"focus_p50", "sharpness, typical", " dB", 1,
                           "median of focus_db " OF_TISSUE,
                           .low = "tissue less sharp than in the others: focus, or enlarged by software",
                           .high = "fine detail stronger than in the others: sharpening, noise or a "
                                   "wrong um per px",
                           .least = 1, .look = REPORT_LOOK_MAP},
-    [REPORT_FOCUS_P95] = {"focus_p95", "sharpness, best 5 %", " dB", 1,
-                          "95 % " OF_TISSUE " have a lower focus_db", .low = NULL},
     [REPORT_SHARP_P50] =
         {"sharp_p50", "sharpness of fine detail", " dB", 1, "median of sharp_db " OF_TISSUE,
          .low = "tissue slightly less sharp than in the others: focus, or enlarged by "
@@ -94,12 +85,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .floor = 6, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_LINES] = {"lines_db", "pattern of lines", " dB", 1,
                       "how far the strongest narrow peak on an axis of the mean spectra is above "
-                      "its neighbours, but for periods of 8 px and their harmonics",
+                      "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
                       .most = 6, .specific = true},
-    [REPORT_BLOCKS] =
-        {"blocks_db", "lines of a period of 8 px", " dB", 1,
-         "the same for the periods 8, 4, 8/3 and 2 px, where blocks of JPEG show, too", .most = 3.2,
-         .specific = true},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
          "by how much detail of 4 to 16 px is weaker in one direction than across it, "

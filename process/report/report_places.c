@@ -117,8 +117,7 @@ static void wanted(const struct report_slides *s, const struct report_scores *sc
                    bool want[REPORT_PLACES])
 {
     want[REPORT_PLACE_BLURRED] = report_excess(s, scores, k, REPORT_BLURRED) > 1;
-    want[REPORT_PLACE_DULL] = is_reason(s, scores, k, REPORT_FOCUS_P05, true) ||
-                              is_reason(s, scores, k, REPORT_FOCUS_P50, true);
+    want[REPORT_PLACE_DULL] = is_reason(s, scores, k, REPORT_FOCUS_P50, true);
     want[REPORT_PLACE_DAMAGED] = s->slide[k].damaged > 0;
     want[REPORT_PLACE_HUE] = report_excess(s, scores, k, REPORT_HUE) > 1;
     want[REPORT_PLACE_DENSE] = is_reason(s, scores, k, REPORT_STAIN, false);

@@ -103,12 +103,9 @@ static void range_of(const struct result_params *p, int metric, double *least, d
         *least = 0;
         *most = width / 2;
         break;
-    case REPORT_FOCUS_P05:
     case REPORT_FOCUS_P50:
-    case REPORT_FOCUS_P95:
     case REPORT_FINE_P50:
     case REPORT_LINES:
-    case REPORT_BLOCKS:
         *least = -width;
         *most = width;
         break;
@@ -299,7 +296,7 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     struct report_reason *reason = say(l, REPORT_REVIEW, excess, "%s (%s)", words,
                                        shown_usually(r, k, m, numbers));
     reason->look = x->look;
-    if (s->z[m] < 0 && (m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50))
+    if (s->z[m] < 0 && m == REPORT_FOCUS_P50)
         set_place(r, k, REPORT_PLACE_DULL, reason);
     else if (m == REPORT_HUE)
         set_place(r, k, REPORT_PLACE_HUE, reason);
@@ -351,14 +348,6 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
         "stage shook or the slide moved; scan it again",
         direction_words(s->direction_deg), s->metric[REPORT_DIRECTION],
         p->summary[REPORT_DIRECTION].q50);
-}
-
-static void say_blocks(const struct report_slide *s, double excess, struct list *l)
-{
-    say(l, REPORT_REVIEW, excess + OF_CAUSE,
-        "lines every 8 px or at a harmonic of it, %.1f dB above their surroundings: strong "
-        "compression on another grid of blocks, or lines of the scanner",
-        s->metric[REPORT_BLOCKS]);
 }
 
 static bool is_half_lines(const struct report_view *r, int64_t k)
@@ -414,21 +403,17 @@ static bool is_weak(const struct report_view *r, int64_t k)
            (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
 }
 
-/* The weakest part says nothing new where all of the slide is weak, and so if it is strong. Lines
- * on most of the glass are said by its noise. */
+/* Lines on most of the glass are said by its noise. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
-    if (m == REPORT_GLASS_ROWS)
-        return is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
-    return m == REPORT_FOCUS_P05 &&
-           (flag_of(r, k, REPORT_FOCUS_P50) > 0 || flag_of(r, k, REPORT_SHARP_P50) > 0);
+    return m == REPORT_GLASS_ROWS && is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
 }
 
 /* Does number m say of slide k that it is not sharp? */
 static bool is_of_blur(const struct report_view *r, int64_t k, int m)
 {
     return m == REPORT_BLURRED ||
-           ((m == REPORT_FOCUS_P05 || m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) &&
+           ((m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) &&
             r->scores->of[k].z[m] < 0);
 }
 
@@ -489,8 +474,6 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
                 ->look = REPORT_LOOK_SLIDE;
         else if (m == REPORT_LINES)
             say_lines(&r->slides->slide[k], excess, l);
-        else if (m == REPORT_BLOCKS)
-            say_blocks(&r->slides->slide[k], excess, l);
         else if (m == REPORT_DIRECTION)
             say_motion(r, k, excess, l);
         else if (m == REPORT_GLASS && r->scores->of[k].z[m] > 0)

@@ -23,9 +23,7 @@
 enum report_metric_number {
     REPORT_MEAN,
     REPORT_STD,
-    REPORT_FOCUS_P05,
     REPORT_FOCUS_P50,
-    REPORT_FOCUS_P95,
     REPORT_SHARP_P50,
     REPORT_FINE_P50,
     REPORT_BLURRED, /* known once the slides of the pool are */
@@ -40,7 +38,6 @@ enum report_metric_number {
     REPORT_GRAY_LOW,
     REPORT_GRAY_HIGH,
     REPORT_LINES,
-    REPORT_BLOCKS,
     REPORT_DIRECTION,
     REPORT_DETAIL_4,
     REPORT_DETAIL_7,
