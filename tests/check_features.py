@@ -179,7 +179,7 @@ def lines_and_detail(data, more, n, width):
     want = dict.fromkeys(("lines_db", "lines_period_px", "lines_deg", "direction_db", "direction_deg",
                           "detail_4px_db", "detail_7px_db"), np.nan)
     usable = [width * data["spectrum_" + k] / more["spectrum_" + k]["windows"]
-              if n >= 64 and more["spectrum_" + k]["windows"] >= 8 else None for k in ("tissue", "glass")]
+              if n >= 64 and more["spectrum_" + k]["windows"] >= 16 else None for k in ("tissue", "glass")]
     for levels in (x for x in usable if x is not None):
         for degrees, axis in ((90, levels[0]), (0, levels[:n // 2 + 1, 0])):
             axis = np.concatenate([axis, axis[-2:-8:-1]])

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    LEAST_WINDOWS = 8, /* of a spectrum */
+    LEAST_WINDOWS = 16, /* of a spectrum */
     LEAST_SIZE = 64,   /* px of a window */
     NEAR = 2,          /* neighbours of a frequency, from here .. */
     FAR = 5,           /* .. to here */
