@@ -52,12 +52,13 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
                  "different brightness; calibrate the white",
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_GLASS_ROWS] =
-        {"glass_rows", "lines on the glass", " %", 0,
-         "part of the places of pure glass, 32 px each, whose gray varies most from row to row",
+    [REPORT_GLASS_LINES] =
+        {"glass_lines", "lines on the glass", " %", 0,
+         "part of the places of pure glass, 32 px each, whose gray varies most from row to row, less "
+         "that of noise: those where it varies most from column to column or by grain",
          .high = "lines along the rows on some of the glass: borders of tiles, or stage of the "
                  "scanner",
-         .floor = 0.02, .specific = true, .look = REPORT_LOOK_SLIDE},
+         .floor = 0.014, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",

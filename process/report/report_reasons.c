@@ -406,7 +406,7 @@ static bool is_weak(const struct report_view *r, int64_t k)
 /* Lines on most of the glass are said by its noise. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
-    return m == REPORT_GLASS_ROWS && is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
+    return m == REPORT_GLASS_LINES && is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
 }
 
 /* Does number m say of slide k that it is not sharp? */
