@@ -6,7 +6,8 @@ bench_cohorts.py [options] TISSUE... [--judge PICTURE...] [--pen PICTURE...]
                      cohorts of one tissue
     --judge PICTURE  pictures that no rule was chosen by: each kind of defect on these, too
     --pen PICTURE    pictures of pen, laid over tissue
-    --only PART      `cohorts` or `kinds` (both)
+    --only PART      `cohorts`, `kinds` or `good` (the first two)
+    --goods N        good slides of each picture, for `good` (150)
     --keep FOLDER    slides, stores and results stay here and are used again (a temporary folder)
     --build FOLDER   the programs (build)
     --seed N         another set of slides (1)
@@ -15,7 +16,8 @@ A slide has 1,400 x 1,400 px: a mirrored mosaic of a random part of the picture 
 Good slides differ in stain (optical density +-7 %), sharpness (Gaussian of 0 to 0.35 px) and noise (0.8 to 1.2 gray
 levels), and are JPEG tiles of quality 80, 4:2:0. Defects are planted before noise and compression. Prints one table per
 cohort, with every miss; and one of all kinds of defects, a slide of each alone beside 50 good ones of its tissue: is it for
-review, and does the strongest reason name the defect? Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
+review, and does the strongest reason name the defect? `good`: how many flags good slides get, in groups of 20 to N, per
+number and group, and how many slides of N are not passed. Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
 """
 import argparse
 import csv
@@ -359,6 +361,7 @@ class Work:
         with open(page, encoding="utf-8") as f:
             text = f.read()
         kinds = [p.split("</p>")[0].split(">", 1)[1] for p in text.split('<p class="clusters"')[1:]]
+        self.unusual, self.scored = map(int, re.search(r'id="chance">(\d+) numbers? of (\d+)', text).groups())
         return rows, kinds
 
 
@@ -419,6 +422,26 @@ def print_kinds(work, kinds=KINDS):
     return columns, false
 
 
+def print_good(work, sizes=(20, 40, 60, 100)):
+    """Of good slides alone: flags per number and group, and the slides that are not passed."""
+    print("\n## good slides\n| picture | %s | all | not passed |\n| --- %s|" % (" | ".join(map(str, sizes)), "| --- " * (len(sizes) + 2)))
+    for t, path in enumerate(work.o.tissue):
+        good = [work.make(t, "good", k) for k in range(work.o.goods)]
+        work.compute(good)
+        flags = []
+        for size in (*sizes, len(good)):
+            groups = [good[k:k + size] for k in range(0, len(good) - size + 1, size)]
+            of = []
+            for names in groups:
+                rows = work.report(names, False)[0]
+                of.append(work.unusual / (work.scored / size))
+            flags.append(np.mean(of) if of else np.nan)
+        false = [n for n in good if rows[n]["verdict"] != "pass"]
+        print("| %s | %s | %d of %d |" % (os.path.basename(path), " | ".join("%.2f" % f for f in flags), len(false), len(good)))
+        for n in false:
+            print("%s, FALSE: %s" % (n, rows[n]["reasons"][:200]))
+
+
 def run_cohorts(w, many):
     good = [w.make(0, "good", k) for k in range(52)]
     bad = [w.make(0, d, 0) for d in BAD]
@@ -444,7 +467,8 @@ def main():
     p.add_argument("tissue", nargs="+")
     p.add_argument("--judge", nargs="*", default=[])
     p.add_argument("--pen", nargs="*", default=[])
-    p.add_argument("--only", choices=("cohorts", "kinds"))
+    p.add_argument("--only", choices=("cohorts", "kinds", "good"))
+    p.add_argument("--goods", type=int, default=150)
     p.add_argument("--keep", default=None)
     p.add_argument("--build", default="build")
     p.add_argument("--seed", type=int, default=1)
@@ -453,10 +477,12 @@ def main():
     chosen = len(o.tissue)
     o.tissue += o.judge
     w = Work(o, [load(t) for t in o.tissue], [load(t) for t in o.pen])
-    if o.only != "kinds":
+    if o.only in (None, "cohorts"):
         run_cohorts(w, min(3, chosen))
-    if o.only != "cohorts":
+    if o.only in (None, "kinds"):
         print_kinds(w)
+    if o.only == "good":
+        print_good(w)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,15 @@ def test_kinds_are_found_in_right_words():
     says(text.getvalue(), "| glass only | right |", "of 4 |", "of 14 |")
 
 
+def test_flags_of_good_slides_are_counted():
+    cohorts = bench()
+    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path], "goods": 14})
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        cohorts.print_good(cohorts.Work(o, [cohorts.load(bench.path)], []), (12,))
+    expect(re.search(r"\| made.png \| \d[.]\d\d \| \d[.]\d\d \| \d of 14 \|", text.getvalue()), "%s", text.getvalue())
+
+
 def test_the_glass_of_jpeg_tiles_shows_what_is_planted():
     """Its numbers come from the coefficients: of luma, or of red, green and blue (tests/check_tissue.py has pixels)."""
     cohorts = bench()
