@@ -363,7 +363,7 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
         "to service if other slides have them",
         "lines along the columns on the glass: line camera or stage of the scanner; send the "
         "scanner to service if other slides have them",
-        "the glass is noisier than that of the others: sensor, or too little light",
+        "the glass is noisier than that of the others: sensor, too little light, or oblique lines",
         "the glass is less even than that of the others: shading of fields, or coarse noise"};
     const double *glass = r->slides->slide[k].glass;
     const int kind = is_half_lines(r, k)          ? 0
