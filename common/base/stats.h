@@ -29,7 +29,7 @@ struct stats_summary {
     int64_t n; /* numbers among them */
     double q25, q50, q75;
     double low, high; /* octiles of the values with |z| <= 6: an eighth of these is below, above */
-    double mad; /* median of |x - median|; NaN without numbers */
+    double mad;       /* median of |x - median|; NaN without numbers */
 };
 
 /* Summarises v[n]; `work` is room for n numbers. */

@@ -10,12 +10,12 @@
 
 enum {
     LEAST_WINDOWS = 16, /* of a spectrum */
-    LEAST_SIZE = 64,   /* px of a window */
-    NEAR = 2,          /* neighbours of a frequency, from here .. */
-    FAR = 5,           /* .. to here */
-    BLOCK = 8,         /* px, of JPEG */
-    COARSEST = 32,     /* the longest period of lines, px */
-    AXIS = 2           /* frequencies beside the axes that count as such */
+    LEAST_SIZE = 64,    /* px of a window */
+    NEAR = 2,           /* neighbours of a frequency, from here .. */
+    FAR = 5,            /* .. to here */
+    BLOCK = 8,          /* px, of JPEG */
+    COARSEST = 32,      /* the longest period of lines, px */
+    AXIS = 2            /* frequencies beside the axes that count as such */
 };
 
 #define FIELD(name, low, high)                                                                     \

@@ -32,8 +32,8 @@ static double separation_needed(int64_t slides, bool pair)
 
 /* Numbers that say how a slide was made, more than what is on it. Pairs are of those from
  * FIRST_OF_PAIRS on. The last two say how sharp it is, too. */
-static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,   REPORT_QUALITY,
-                                     REPORT_SLOPE, REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
+static const int metrics[METRICS] = {REPORT_STAIN, REPORT_HUE,      REPORT_QUALITY,  REPORT_SLOPE,
+                                     REPORT_GLASS, REPORT_FINE_P50, REPORT_FOCUS_P50};
 static const char *const steps[RESULT_SPECTRUM_OCTAVES - 1] = {
     "balance of coarse and middle detail", "balance of middle and fine detail",
     "balance of fine and finest detail"};
@@ -166,8 +166,7 @@ static void fill(struct pool *p)
 /* Is the smaller kind that of the blurred slides? */
 static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
 {
-    static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50,
-                                    REPORT_BLURRED};
+    static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_BLURRED};
     int64_t flagged = 0;
     for (int64_t k = 0; k < p->n; k++) {
         bool flag = false;

@@ -12,12 +12,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                      .low = NULL},
     [REPORT_STD] = {"std_db", "spread of detail", " dB", 1,
                     "standard deviation of all log magnitudes of the slide", .low = NULL},
-    [REPORT_FOCUS_P50] = {"focus_p50", "sharpness, typical", " dB", 1,
-                          "median of focus_db " OF_TISSUE,
-                          .low = "tissue less sharp than in the others: focus, or enlarged by software",
-                          .high = "fine detail stronger than in the others: sharpening, noise or a "
-                                  "wrong um per px",
-                          .least = 1, .look = REPORT_LOOK_MAP},
+    [REPORT_FOCUS_P50] =
+        {"focus_p50", "sharpness, typical", " dB", 1, "median of focus_db " OF_TISSUE,
+         .low = "tissue less sharp than in the others: focus, or enlarged by software",
+         .high = "fine detail stronger than in the others: sharpening, noise or a "
+                 "wrong um per px",
+         .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_SHARP_P50] =
         {"sharp_p50", "sharpness of fine detail", " dB", 1, "median of sharp_db " OF_TISSUE,
          .low = "tissue slightly less sharp than in the others: focus, or enlarged by "
@@ -54,7 +54,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_LINES] =
         {"glass_lines", "lines on the glass", " %", 0,
-         "part of the places of pure glass, 32 px each, whose gray varies most from row to row, less "
+         "part of the places of pure glass, 32 px each, whose gray varies most from row to row, "
+         "less "
          "that of noise: those where it varies most from column to column or by grain",
          .high = "lines along the rows on some of the glass: borders of tiles, or stage of the "
                  "scanner",
@@ -76,18 +77,21 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
          .high = "brighter glass than on the others: exposure, gamma, or white tiles",
          .floor = 0.55, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0, "gray than which 1 of 500 pixels of the thumbnail is darker",
+    [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0,
+                         "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, or underexposed",
                          .floor = 4, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
-        {"gray_high", "brightest place", " levels", 0, "gray than which 1 of 100 pixels of the thumbnail is brighter",
+        {"gray_high", "brightest place", " levels", 0,
+         "gray than which 1 of 100 pixels of the thumbnail is brighter",
          .low = "nothing is as bright as the glass of the others: dark exposure, or no glass",
          .floor = 6, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_LINES] = {"lines_db", "pattern of lines", " dB", 1,
-                      "how far the strongest narrow peak on an axis of the mean spectra is above "
-                      "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
-                      .most = 6, .specific = true},
+    [REPORT_LINES] =
+        {"lines_db", "pattern of lines", " dB", 1,
+         "how far the strongest narrow peak on an axis of the mean spectra is above "
+         "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
+         .most = 6, .specific = true},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
          "by how much detail of 4 to 16 px is weaker in one direction than across it, "

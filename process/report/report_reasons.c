@@ -293,8 +293,8 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
                  place + 2);
     else
         snprintf(words, sizeof words, "%s", text);
-    struct report_reason *reason = say(l, REPORT_REVIEW, excess, "%s (%s)", words,
-                                       shown_usually(r, k, m, numbers));
+    struct report_reason *reason =
+        say(l, REPORT_REVIEW, excess, "%s (%s)", words, shown_usually(r, k, m, numbers));
     reason->look = x->look;
     if (s->z[m] < 0 && m == REPORT_FOCUS_P50)
         set_place(r, k, REPORT_PLACE_DULL, reason);
@@ -366,7 +366,7 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
         "the glass is noisier than that of the others: sensor, too little light, or oblique lines",
         "the glass is less even than that of the others: shading of fields, or coarse noise"};
     const double *glass = r->slides->slide[k].glass;
-    const int kind = is_half_lines(r, k)          ? 0
+    const int kind = is_half_lines(r, k)           ? 0
                      : glass[GLASS_COLUMNS] >= 0.5 ? 1
                      : glass[GLASS_GRAIN] >= 0.5   ? 2
                                                    : 3;
@@ -413,8 +413,7 @@ static bool is_implied(const struct report_view *r, int64_t k, int m)
 static bool is_of_blur(const struct report_view *r, int64_t k, int m)
 {
     return m == REPORT_BLURRED ||
-           ((m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) &&
-            r->scores->of[k].z[m] < 0);
+           ((m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) && r->scores->of[k].z[m] < 0);
 }
 
 static bool is_blurred(const struct report_view *r, int64_t k)
