@@ -243,10 +243,12 @@ def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
     def tinted(slides):
         for k, slide in enumerate(slides.values()):
             tint(slide, 120 + {10: 5, 11: 20}.get(k, k % 3 / 2), 0.4 * {8: 1.1, 9: 1.5}.get(k, 1 + k % 3 / 100))
+            slide.attrs["gray_low"] = 10.0 if k in (7, 9) else 100.0 + k
     path = changed(results("--slides", "12"), tinted)
     rows = {r["slide"]: r for r in table_of(path)}
     slight, clear = [rows["made-000%02d" % k] for k in (9, 11)], [rows["made-000%02d" % k] for k in (10, 12)]
     expect(all(max(number(r["z_stain_hue"]), number(r["z_stain_density"])) > 3.5 for r in slight + clear), "%s", slight)
+    expect(["far darker" in r["reasons"] for r in rows.values()] == [r["slide"] == "made-00008" for r in rows.values()], "a dense stain is dark: %s", rows)
     expect([bool(re.search("another colour|as dense", r["reasons"])) for r in rows.values()] == [r in clear for r in rows.values()], "%s", rows)
 
 

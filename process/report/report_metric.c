@@ -80,7 +80,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0,
                          "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
-                                "pen, or underexposed",
+                                "pen, dense stain, or underexposed",
                          .floor = 4, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
         {"gray_high", "brightest place", " levels", 0,

@@ -403,10 +403,20 @@ static bool is_weak(const struct report_view *r, int64_t k)
            (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
 }
 
-/* Lines on most of the glass are said by its noise. */
+/* Is the stain denser than that of the others, and not so dense that it is none? */
+static bool is_dense(const struct report_view *r, int64_t k)
+{
+    const double most = 2.5;
+    const double usual = r->scores->pool[r->scores->of[k].pool].summary[REPORT_STAIN].q50;
+    const double density = r->slides->slide[k].metric[REPORT_STAIN];
+    return density > usual && density < most * usual && flag_of(r, k, REPORT_STAIN) > 0;
+}
+
+/* Lines on most of the glass are said by its noise, and dark places by a dense stain. */
 static bool is_implied(const struct report_view *r, int64_t k, int m)
 {
-    return m == REPORT_GLASS_LINES && is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0;
+    return m == REPORT_GLASS_LINES ? is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0
+                                   : m == REPORT_GRAY_LOW && is_dense(r, k);
 }
 
 /* Does number m say of slide k that it is not sharp? */
