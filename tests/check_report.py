@@ -252,6 +252,17 @@ def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
     expect([bool(re.search("another colour|as dense", r["reasons"])) for r in rows.values()] == [r in clear for r in rows.values()], "%s", rows)
 
 
+def test_lines_that_all_slides_have_a_little_are_no_flag():
+    def lines(usual, one):
+        def change(slides):
+            for k, slide in enumerate(slides.values()):
+                slide.attrs["lines_db"], slide.attrs["lines_period_px"], slide.attrs["lines_deg"] = one if k == 3 else usual + k % 5 / 2, 5.0, 0.0
+        return ["pattern of lines every 5 px" in r["reasons"] for r in table_of(changed(results("--slides", "12"), change))]
+    expect(lines(5.0, 14.0) == [k == 3 for k in range(12)], "7 dB is usual, 14 are not")
+    expect(lines(2.0, 6.5) == [k == 3 for k in range(12)], "above 6 dB, which is not usual")
+    expect(all(lines(13.0, 13.0)), "above 12 dB on all slides")
+
+
 def test_pen_has_a_place():
     def pen(slides):
         for k, slide in enumerate(slides.values()):

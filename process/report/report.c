@@ -179,10 +179,6 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->glass, s->origin.glass, sizeof row->glass);
     row->metric[REPORT_GLASS] = row->glass[GLASS_STD];
     row->metric[REPORT_GLASS_RANGE] = row->glass[GLASS_RANGE];
-    /* noise has all three */
-    const double *glass = row->glass;
-    const double lines = glass[GLASS_ROWS] - glass[GLASS_COLUMNS] - glass[GLASS_GRAIN];
-    row->metric[REPORT_GLASS_LINES] = lines < 0 ? 0 : lines;
     row->metric[REPORT_GLASS_GRAY] = row->glass[GLASS_GRAY];
     if (s->origin.jpeg_quality > 0)
         row->metric[REPORT_QUALITY] = (double)s->origin.jpeg_quality;

@@ -52,14 +52,6 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
                  "different brightness; calibrate the white",
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_GLASS_LINES] =
-        {"glass_lines", "lines on the glass", " %", 0,
-         "part of the places of pure glass, 32 px each, whose gray varies most from row to row, "
-         "less "
-         "that of noise: those where it varies most from column to column or by grain",
-         .high = "lines along the rows on some of the glass: borders of tiles, or stage of the "
-                 "scanner",
-         .floor = 0.014, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",
@@ -91,7 +83,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
         {"lines_db", "pattern of lines", " dB", 1,
          "how far the strongest narrow peak on an axis of the mean spectra is above "
          "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
-         .most = 6, .specific = true},
+         .most = 6, .widens = true, .specific = true},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
          "by how much detail of 4 to 16 px is weaker in one direction than across it, "

@@ -350,11 +350,6 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
         p->summary[REPORT_DIRECTION].q50);
 }
 
-static bool is_half_lines(const struct report_view *r, int64_t k)
-{
-    return r->slides->slide[k].glass[GLASS_ROWS] >= 0.5;
-}
-
 /* The glass is not as even as that of the others. */
 static void say_glass(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
@@ -366,7 +361,7 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
         "the glass is noisier than that of the others: sensor, too little light, or oblique lines",
         "the glass is less even than that of the others: shading of fields, or coarse noise"};
     const double *glass = r->slides->slide[k].glass;
-    const int kind = is_half_lines(r, k)           ? 0
+    const int kind = glass[GLASS_ROWS] >= 0.5      ? 0
                      : glass[GLASS_COLUMNS] >= 0.5 ? 1
                      : glass[GLASS_GRAIN] >= 0.5   ? 2
                                                    : 3;
@@ -403,20 +398,18 @@ static bool is_weak(const struct report_view *r, int64_t k)
            (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
 }
 
-/* Is the stain denser than that of the others, and not so dense that it is none? */
-static bool is_dense(const struct report_view *r, int64_t k)
+#define MOST_DENSE 2.5
+/* How many times as dense as usual the stain of a slide is, if that is a flag; 1. */
+static double density_of(const struct report_view *r, int64_t k)
 {
-    const double most = 2.5;
     const double usual = r->scores->pool[r->scores->of[k].pool].summary[REPORT_STAIN].q50;
-    const double density = r->slides->slide[k].metric[REPORT_STAIN];
-    return density > usual && density < most * usual && flag_of(r, k, REPORT_STAIN) > 0;
+    return flag_of(r, k, REPORT_STAIN) > 0 ? r->slides->slide[k].metric[REPORT_STAIN] / usual : 1;
 }
 
-/* Lines on most of the glass are said by its noise, and dark places by a dense stain. */
-static bool is_implied(const struct report_view *r, int64_t k, int m)
+/* Does a dense stain make what is dark? No stain is 2.5 times as dense: that is black. */
+static bool is_dense(const struct report_view *r, int64_t k)
 {
-    return m == REPORT_GLASS_LINES ? is_half_lines(r, k) && flag_of(r, k, REPORT_GLASS) > 0
-                                   : m == REPORT_GRAY_LOW && is_dense(r, k);
+    return density_of(r, k) > 1 && density_of(r, k) < MOST_DENSE;
 }
 
 /* Does number m say of slide k that it is not sharp? */
@@ -460,7 +453,7 @@ static double motion_of(const struct report_view *r, int64_t k)
 static bool names_cause(const struct report_view *r, int64_t k, int m)
 {
     if (m == REPORT_GRAY_LOW)
-        return !is_blurred(r, k);
+        return !is_blurred(r, k) || density_of(r, k) >= MOST_DENSE;
     if (m == REPORT_GRAY_HIGH)
         return !is_weak(r, k);
     return report_metric(m)->specific;
@@ -472,7 +465,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
     const bool explained = say_enlarged(r, k, l) || motion_of(r, k) > 0;
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
-        if (!(excess > 0) || is_implied(r, k, m) || (explained && is_of_blur(r, k, m)))
+        const bool implied = m == REPORT_GRAY_LOW && is_dense(r, k);
+        if (!(excess > 0) || implied || (explained && is_of_blur(r, k, m)))
             continue;
         if (m == REPORT_BLURRED) /* less sharp as a whole: that some of it is blurred follows */
             say_blur(r, k, is_weak(r, k) && r->scores->of[k].blurred < 0.5 ? 1 : excess, l);

@@ -172,6 +172,10 @@ static void find_usual(const struct work *w, int32_t pool, int m)
         q->usual[m][side] =
             of->times > 0 ? STATS_FLAG : stats_limit(&q->summary[m], side, of->floor);
     q->most[m] = of->most > 0 ? of->most : NAN;
+    if (of->widens && q->summary[m].n >= STATS_LEAST)
+        q->most[m] =
+            fmin(2 * of->most,
+                 fmax(of->most, q->summary[m].q50 + STATS_FLAG * q->summary[m].mad / 0.6745));
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
         if (x->pool != pool || !x->accepted)

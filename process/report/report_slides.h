@@ -31,7 +31,6 @@ enum report_metric_number {
     REPORT_TISSUE,
     REPORT_GLASS, /* glass_std */
     REPORT_GLASS_RANGE,
-    REPORT_GLASS_LINES,
     REPORT_STAIN,
     REPORT_HUE,
     REPORT_GLASS_GRAY,
@@ -60,6 +59,7 @@ struct report_metric {
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool ratio;             /* %s of the words is how many times the median the value is */
     double most;            /* values above are a flag; 0: none */
+    bool widens;            /* up to twice as much, where the group's slides are near that */
     double least;           /* a smaller difference from the median is no flag, whatever its z;
                              * with `ratio`, a part of the median */
     double times;  /* a smaller ratio to the median, or of the median, is no flag; 0: any may be */
