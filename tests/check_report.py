@@ -256,9 +256,9 @@ def test_lines_that_all_slides_have_a_little_are_no_flag():
     def lines(usual, one):
         def change(slides):
             for k, slide in enumerate(slides.values()):
-                slide.attrs["lines_db"], slide.attrs["lines_period_px"], slide.attrs["lines_deg"] = one if k == 3 else usual + k % 5 / 2, 5.0, 0.0
+                slide.attrs["lines_db"], slide.attrs["lines_period_px"], slide.attrs["lines_deg"] = one if k == 3 else usual + k % 5 / 4, 5.0, 0.0
         return ["pattern of lines every 5 px" in r["reasons"] for r in table_of(changed(results("--slides", "12"), change))]
-    expect(lines(5.0, 14.0) == [k == 3 for k in range(12)], "7 dB is usual, 14 are not")
+    expect(lines(5.5, 14.0) == [k == 3 for k in range(12)], "6.5 dB are usual, 14 are not")
     expect(lines(2.0, 6.5) == [k == 3 for k in range(12)], "above 6 dB, which is not usual")
     expect(all(lines(13.0, 13.0)), "above 12 dB on all slides")
 

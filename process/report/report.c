@@ -179,6 +179,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->glass, s->origin.glass, sizeof row->glass);
     row->metric[REPORT_GLASS] = row->glass[GLASS_STD];
     row->metric[REPORT_GLASS_RANGE] = row->glass[GLASS_RANGE];
+    row->metric[REPORT_GLASS_LINES] = fmax(row->glass[GLASS_ROWS], row->glass[GLASS_COLUMNS]);
     row->metric[REPORT_GLASS_GRAY] = row->glass[GLASS_GRAY];
     if (s->origin.jpeg_quality > 0)
         row->metric[REPORT_QUALITY] = (double)s->origin.jpeg_quality;

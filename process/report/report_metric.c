@@ -52,6 +52,10 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
                  "different brightness; calibrate the white",
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_GLASS_LINES] = {"glass_lines", "lines on the glass", " %", 0,
+                            "part of the places of pure glass, 32 px each, whose gray varies most "
+                            "from row to row, or most from column to column, whichever is larger",
+                            .most = 0.7, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",

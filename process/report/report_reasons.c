@@ -111,6 +111,7 @@ static void range_of(const struct result_params *p, int metric, double *least, d
         break;
     case REPORT_BLURRED:
     case REPORT_TISSUE:
+    case REPORT_GLASS_LINES:
     case REPORT_TWICE:
         *least = 0;
         *most = 1;
@@ -350,23 +351,28 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
         p->summary[REPORT_DIRECTION].q50);
 }
 
-/* The glass is not as even as that of the others. */
+static void say_glass_lines(const struct report_slide *s, double excess, struct list *l)
+{
+    char own[64];
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "lines along the %s on the glass: line camera or stage of the scanner; send the scanner to "
+        "service if other slides have them (%s of the glass)",
+        s->glass[GLASS_ROWS] > s->glass[GLASS_COLUMNS] ? "rows" : "columns",
+        shown(own, REPORT_GLASS_LINES, s->metric[REPORT_GLASS_LINES]))
+        ->look = REPORT_LOOK_SLIDE;
+}
+
+/* The glass is not as even as that of the others, and not because of lines. */
 static void say_glass(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
-    static const char *const what[] = {
-        "lines along the rows on the glass: line camera or stage of the scanner; send the scanner "
-        "to service if other slides have them",
-        "lines along the columns on the glass: line camera or stage of the scanner; send the "
-        "scanner to service if other slides have them",
-        "the glass is noisier than that of the others: sensor, too little light, or oblique lines",
-        "the glass is less even than that of the others: shading of fields, or coarse noise"};
-    const double *glass = r->slides->slide[k].glass;
-    const int kind = glass[GLASS_ROWS] >= 0.5      ? 0
-                     : glass[GLASS_COLUMNS] >= 0.5 ? 1
-                     : glass[GLASS_GRAIN] >= 0.5   ? 2
-                                                   : 3;
     char numbers[256];
-    say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s)", what[kind],
+    if (flag_of(r, k, REPORT_GLASS_LINES) > 0)
+        return;
+    say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s)",
+        r->slides->slide[k].glass[GLASS_GRAIN] >= 0.5
+            ? "the glass is noisier than that of the others: sensor, too little light, or oblique "
+              "lines"
+            : "the glass is less even than that of the others: shading of fields, or coarse noise",
         shown_usually(r, k, REPORT_GLASS, numbers))
         ->look = REPORT_LOOK_SLIDE;
 }
@@ -475,6 +481,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
                 "compressed twice: fine detail may be lost (signs of it: %.2f of 1)",
                 r->slides->slide[k].metric[m])
                 ->look = REPORT_LOOK_SLIDE;
+        else if (m == REPORT_GLASS_LINES)
+            say_glass_lines(&r->slides->slide[k], excess, l);
         else if (m == REPORT_LINES)
             say_lines(&r->slides->slide[k], excess, l);
         else if (m == REPORT_DIRECTION)

@@ -31,6 +31,7 @@ enum report_metric_number {
     REPORT_TISSUE,
     REPORT_GLASS, /* glass_std */
     REPORT_GLASS_RANGE,
+    REPORT_GLASS_LINES,
     REPORT_STAIN,
     REPORT_HUE,
     REPORT_GLASS_GRAY,
