@@ -248,6 +248,7 @@ def test_a_stain_whose_difference_nobody_sees_is_not_unusual():
     rows = {r["slide"]: r for r in table_of(path)}
     slight, clear = [rows["made-000%02d" % k] for k in (9, 11)], [rows["made-000%02d" % k] for k in (10, 12)]
     expect(all(max(number(r["z_stain_hue"]), number(r["z_stain_density"])) > 3.5 for r in slight + clear), "%s", slight)
+    says(table_of(changed(path, lambda slides: tint(slides["made-00010"], 120, 1.4)))[9]["reasons"], "3.5 times as dense as the stain of the others: black tiles, or pen")
     expect(["far darker" in r["reasons"] for r in rows.values()] == [r["slide"] == "made-00008" for r in rows.values()], "a dense stain is dark: %s", rows)
     expect([bool(re.search("another colour|as dense", r["reasons"])) for r in rows.values()] == [r in clear for r in rows.values()], "%s", rows)
 

@@ -279,6 +279,14 @@ static const char *shown_usually(const struct report_view *r, int64_t k, int m, 
     return out;
 }
 
+#define MOST_DENSE 2.5
+/* How many times as dense as usual the stain of a slide is, if that is a flag; 1. */
+static double density_of(const struct report_view *r, int64_t k)
+{
+    const double usual = r->scores->pool[r->scores->of[k].pool].summary[REPORT_STAIN].q50;
+    return flag_of(r, k, REPORT_STAIN) > 0 ? r->slides->slide[k].metric[REPORT_STAIN] / usual : 1;
+}
+
 /* "tissue less sharp than in the others (sharpness, typical -33.1 dB, usually -27.0 dB)" */
 static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
@@ -287,8 +295,10 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     const double usually = r->scores->pool[s->pool].summary[m].q50;
     const double value = report_value(r->slides, r->scores, k, m);
     char words[128], numbers[256];
-    const char *text = s->z[m] < 0 ? x->low : x->high,
-               *place = x->ratio ? strstr(text, "%s") : NULL;
+    const char *text = s->z[m] < 0 ? x->low : x->high;
+    if (m == REPORT_STAIN && density_of(r, k) >= MOST_DENSE)
+        text = "%s times as dense as the stain of the others: black tiles, or pen";
+    const char *place = x->ratio ? strstr(text, "%s") : NULL;
     if (place)
         snprintf(words, sizeof words, "%.*s%.2g%s", (int)(place - text), text, value / usually,
                  place + 2);
@@ -402,14 +412,6 @@ static bool is_weak(const struct report_view *r, int64_t k)
     const double *z = r->scores->of[k].z;
     return (z[REPORT_SHARP_P50] < 0 && flag_of(r, k, REPORT_SHARP_P50) > 0) ||
            (z[REPORT_FOCUS_P50] < 0 && flag_of(r, k, REPORT_FOCUS_P50) > 0);
-}
-
-#define MOST_DENSE 2.5
-/* How many times as dense as usual the stain of a slide is, if that is a flag; 1. */
-static double density_of(const struct report_view *r, int64_t k)
-{
-    const double usual = r->scores->pool[r->scores->of[k].pool].summary[REPORT_STAIN].q50;
-    return flag_of(r, k, REPORT_STAIN) > 0 ? r->slides->slide[k].metric[REPORT_STAIN] / usual : 1;
 }
 
 /* Does a dense stain make what is dark? No stain is 2.5 times as dense: that is black. */
