@@ -49,8 +49,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_GLASS_RANGE] =
         {"glass_range", "evenness of the light", " levels", 1,
          "by how much the gray of pure glass differs from place to place, 5th to 95th percentile",
-         .high = "the glass is brighter in some places than in others: shading of fields, tiles of "
-                 "different brightness; calibrate the white",
+         .high = "the glass is brighter in some places than in others: shading of fields, unequal "
+                 "tiles, or dust; calibrate the white",
          .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_LINES] = {"glass_lines", "lines on the glass", " %", 0,
                             "part of the places of pure glass, 32 px each, whose gray varies most "
