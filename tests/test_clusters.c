@@ -183,7 +183,7 @@ static double count_flags(int pools, int64_t n, double (*draw)(void))
     return (double)flags / (double)numbers_seen;
 }
 
-/* The table of tests/FIGURES.md. Heavy tails on both sides look like defects, and are only shown. */
+/* The table of tests/FIGURES.md. Heavy tails on both sides look like defects: only shown. */
 static void test_good_slides_are_not_flagged(void)
 {
     static double (*const draw[])(void) = {normal, gamma_4, skewed, very_skewed, two_peaks, heavy};

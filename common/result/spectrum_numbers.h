@@ -13,7 +13,8 @@
  *          median level of those at a distance of 2 to 5 on the same axis. lines_db is the greatest
  *          excess of either spectrum, tissue or glass, on either axis but at multiples of N / 8,
  *          where the blocks of JPEG show, those of an earlier compression, too. The period is N / k
- *          px, known to 1 / 2 of a frequency. lines_deg: 0 for lines along the rows, 90 for columns.
+ *          px, known to 1 / 2 of a frequency. lines_deg: 0 for lines along the rows, 90 for
+ *          columns.
  *          A spectrum needs 16 windows. By chance, lines_db is 2 to 5 dB on a slide of 80 windows.
  * motion   The level over a ring, as a function of the direction, has a component of
  *          cos 2 (angle - weakest). direction_db is the difference between its ends, the mean (of

@@ -457,7 +457,7 @@ static double motion_of(const struct report_view *r, int64_t k)
     return flag == 0 && z > 1 && is_blurred(r, k) ? z : flag;
 }
 
-/* A picture that is enlarged has darker nuclei and may have no glass, and a bubble has a dark rim. */
+/* An enlarged picture has darker nuclei and may have no glass, and a bubble has a dark rim. */
 static bool names_cause(const struct report_view *r, int64_t k, int m)
 {
     if (m == REPORT_GRAY_LOW)
