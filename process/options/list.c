@@ -135,8 +135,9 @@ static bool has_stores(const char *folder)
 
 const char *list_only_stores(const struct list *l)
 {
+    struct store_info info;
     for (int k = 0; k < l->n; k++)
-        if (!h5_begins_as(l->paths[k], STORE_FORMAT))
+        if (store_look(l->paths[k], &info, NULL) != STORE_IS_STORE)
             return NULL;
     for (int k = 0; k < l->n_folders; k++)
         if (has_stores(l->folders[k]))
