@@ -22,7 +22,9 @@
  *
  * The first error ends the program with status 1, or 2 for wrong usage.
  */
-#include "mkslide.h"
+#include "tests/mkslide.h"
+
+#include "common/base/number.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,11 +81,12 @@ static void icc_load(struct mem *m, const char *name)
 {
     uint8_t block[4096];
     size_t n;
-    uint32_t size;
+    int64_t size;
+    struct err e = {""};
     if (!strncmp(name, "fake:", 5)) {
-        if (!parse_u32(name + 5, 132, 1 << 28, &size))
-            die_usage("--icc: cannot use '%s'", name);
-        icc_fake(m, size);
+        if (number_int("--icc fake", name + 5, 132, 1 << 28, &size, &e))
+            die_usage("%s", e.msg);
+        icc_fake(m, (uint32_t)size);
         return;
     }
     FILE *f = fopen(name, "rb");
@@ -110,12 +113,18 @@ static void dir_form(struct dir *d, const struct maker *m, const struct form *f,
         dir_short(d, TIFFTAG_YCBCRSUBSAMPLING, 2, f->sub_x, f->sub_y, 0);
 }
 
-static const struct damage *damage_find(const struct opts *o, uint32_t col, uint32_t row)
+/* How the tile is damaged; `bytes` is TRUNCATE's. */
+static enum damage_kind damage_find(const struct opts *o, uint32_t col, uint32_t row,
+                                    uint32_t *bytes)
 {
-    for (int i = 0; i < o->n_damages; i++)
-        if (o->damages[i].col == col && o->damages[i].row == row)
-            return &o->damages[i];
-    return NULL;
+    for (int kind = 0; kind < NO_DAMAGE; kind++)
+        for (int i = 0; i < o->damaged[kind].n; i++) {
+            const uint32_t *at = o->damaged[kind].at[i];
+            *bytes = at[2];
+            if (at[0] == col && at[1] == row)
+                return (enum damage_kind)kind;
+        }
+    return NO_DAMAGE;
 }
 
 /* A byte in the middle of the entropy-coded data that is no part of a marker, before or after. */
@@ -132,17 +141,17 @@ static void damage_flip(struct mem *b)
         b->data[i] ^= 0xff;
 }
 
-static void damage_apply(struct maker *m, const struct damage *d)
+static void damage_apply(struct maker *m, enum damage_kind kind, uint32_t row, uint32_t bytes)
 {
     struct mem *b = &m->bytes;
     struct form form = m->form;
-    if (d->kind == TRUNCATE && d->bytes < b->len)
-        b->len = d->bytes;
-    for (size_t i = 0; d->kind == GARBAGE && i < b->len; i++)
-        b->data[i] = (uint8_t)hash3(m->o->seed + 200, (uint32_t)i, d->row);
-    if (d->kind == FLIP)
+    if (kind == TRUNCATE && bytes < b->len)
+        b->len = bytes;
+    for (size_t i = 0; kind == GARBAGE && i < b->len; i++)
+        b->data[i] = (uint8_t)hash3(m->o->seed + 200, (uint32_t)i, row);
+    if (kind == FLIP)
         damage_flip(b);
-    if (d->kind == FOREIGN) {
+    if (kind == FOREIGN) {
         form.complete = true;
         memset(m->pixels, 128, 3 * (size_t)m->tile_w * m->tile_h);
         m->codec->encode(m->codec, &form, m->pixels, m->tile_w / 2 + 1, m->tile_h / 2 + 1, b);
@@ -177,28 +186,26 @@ static void tiles_write(struct maker *m, uint32_t level, int plane, uint32_t col
 {
     uint32_t *order = tile_order(m->o, cols * rows);
     for (uint32_t k = 0; k < cols * rows; k++) {
-        uint32_t i = order[k], col = i % cols, row = i / cols;
-        const struct damage *d = level ? NULL : damage_find(m->o, col, row);
-        if (d && d->kind == MISSING)
+        uint32_t i = order[k], col = i % cols, row = i / cols, bytes = 0;
+        enum damage_kind kind = level ? NO_DAMAGE : damage_find(m->o, col, row, &bytes);
+        if (kind == MISSING)
             continue;
-        d = plane ? NULL : d;
-        if (m->src.tif && level == 0) {
-            source_raw(m, source_pick(m, col, row, rows), &m->bytes);
-        } else if (m->src.tif) {
+        kind = plane ? NO_DAMAGE : kind;
+        if (m->src.tif && level > 0)
             source_tile(m, 1u << 2 * level, col, row);
-            m->codec->encode(m->codec, &m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
-        } else {
+        else if (!m->src.tif)
             picture_tile(&m->picture, level, col * m->tile_w, row * m->tile_h, m->tile_w, m->tile_h,
                          m->pixels);
-            if (m->o->planes)
-                take_plane(m, plane);
+        if (!m->src.tif && m->o->planes)
+            take_plane(m, plane);
+        if (m->src.tif && level == 0)
+            source_raw(m, source_pick(m, col, row, rows), &m->bytes);
+        else
             m->codec->encode(m->codec, &m->form, m->pixels, m->tile_w, m->tile_h, &m->bytes);
-        }
-        if (d)
-            damage_apply(m, d);
+        damage_apply(m, kind, row, bytes);
         counts[i] = m->bytes.len;
-        offsets[i] = d && d->kind == OUTSIDE ? m->out.big ? 1ull << 40 : 0xf0000000 : m->out.pos;
-        if (!d || d->kind != OUTSIDE)
+        offsets[i] = kind == OUTSIDE ? m->out.big ? 1ull << 40 : 0xf0000000 : m->out.pos;
+        if (kind != OUTSIDE)
             out_bytes(&m->out, m->bytes.data, m->bytes.len);
     }
     free(order);
@@ -206,9 +213,12 @@ static void tiles_write(struct maker *m, uint32_t level, int plane, uint32_t col
 
 static void damages_check(const struct opts *o, uint32_t cols, uint32_t rows)
 {
-    for (int i = 0; i < o->n_damages; i++)
-        if (o->damages[i].col >= cols || o->damages[i].row >= rows)
-            die_usage("there is no tile %u,%u", o->damages[i].col, o->damages[i].row);
+    for (int kind = 0; kind < NO_DAMAGE; kind++)
+        for (int i = 0; i < o->damaged[kind].n; i++) {
+            const uint32_t *at = o->damaged[kind].at[i];
+            if (at[0] >= cols || at[1] >= rows)
+                die_usage("there is no tile %u,%u", at[0], at[1]);
+        }
 }
 
 static void icc_add(struct maker *m, struct dir *d, struct mem *icc)
@@ -394,18 +404,7 @@ static void slide_write(struct maker *m)
 
 int main(int argc, char **argv)
 {
-    struct opts o = {.mpp = "0.4990",
-                     .appmag = "20",
-                     .width = 1500,
-                     .height = 1100,
-                     .tile_w = 240,
-                     .tile_h = 240,
-                     .n_levels = 1,
-                     .seed = 1,
-                     .codec = &codecs[0],
-                     .container = container_find("aperio"),
-                     .form = {.quality = 80},
-                     .tissue_fraction = -1};
+    struct opts o;
     opts_parse(&o, argc, argv);
     struct maker m = {.o = &o,
                       .codec = o.codec,

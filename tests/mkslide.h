@@ -12,7 +12,7 @@
 
 #include <tiffio.h>
 
-enum { MAX_LEVELS = 12, MAX_DAMAGES = 256 };
+enum { MAX_LEVELS = 12, MAX_DAMAGED = 256 };
 enum { MAX_SIDE = 1 << 20, MAX_TILE = 8192, MAX_TILES = 1 << 26 };
 enum { COMPRESSION_J2K_YCC = 33003, COMPRESSION_J2K_LOSSY, COMPRESSION_J2K_RGB };
 #define LIBRARY "Aperio Image Library v11.2.1 "
@@ -155,12 +155,12 @@ const struct container *container_find(const char *name);
 
 /* --- options (mkslide_options.c) --- */
 
-enum damage_kind { MISSING, TRUNCATE, GARBAGE, FOREIGN, OUTSIDE, FLIP };
+enum damage_kind { MISSING, TRUNCATE, GARBAGE, FOREIGN, OUTSIDE, FLIP, NO_DAMAGE };
 
-struct damage {
-    enum damage_kind kind;
-    uint32_t col, row;
-    uint64_t bytes;
+/* The tiles with one kind of damage. */
+struct damaged {
+    int n;
+    uint32_t at[MAX_DAMAGED][3]; /* column, row, bytes that TRUNCATE leaves */
 };
 
 struct opts {
@@ -176,13 +176,11 @@ struct opts {
     uint32_t rect[4];
     enum stain stain;
     struct fiducials fiducials;
-    double tissue_fraction, background_fraction; /* tissue_fraction < 0: not asked for */
-    struct damage damages[MAX_DAMAGES];
-    int n_damages;
+    double background_fraction;
+    struct damaged damaged[NO_DAMAGE];
 };
 
-bool parse_u32(const char *text, uint64_t min, uint64_t max, uint32_t *v);
-/* Sets what the command line says; `o` holds the defaults. */
+/* Sets what the command line says, and the defaults. */
 void opts_parse(struct opts *o, int argc, char **argv);
 
 /* --- a slide being made (mkslide.c) --- */

@@ -9,7 +9,7 @@ TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5j
 
 TEST_OBJECTS = $(COMMON) $(filter-out $(B)/process/h5spec.o,$(PROCESS)) $(CUDAOBJ)
 
-$(B)/tests/mkslide: $(wildcard tests/mkslide*.c)
+$(B)/tests/mkslide: $(wildcard tests/mkslide*.c) $(filter $(B)/common/base/%,$(COMMON))
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg libopenjp2) -lm
 $(B)/tests/jpeg_tiles: tests/jpeg_tiles.c
 	$(link) $(call pkg,--cflags --libs,libtiff-4 libjpeg)
