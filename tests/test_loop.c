@@ -1,40 +1,7 @@
 /* test_loop - the engine's loop: order, bound, queues, waits, failures, few threads. */
 #include "process/engine/loop.h"
+#include "tests/loops.h"
 #include "tests/unit.h"
-
-#include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-struct numbers {
-    int64_t n, limit;                          /* items */
-    atomic_llong sunk;                         /* the number that sink must get next */
-    int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
-    int64_t drain;       /* number before which source asks for a drain, or -1 */
-    int64_t after;       /* > 0: every item waits for the one `after` before it */
-    atomic_llong worked; /* items worked on */
-    atomic_int inside;   /* items between source and sink */
-    int most_inside;
-    int threads; /* 0: any */
-    bool wrong_order, drained_early, too_early, drain_seen;
-    atomic_bool wrong_thread;
-    /* of idle */
-    bool opens;
-    atomic_llong opened; /* items that source may make */
-    pthread_t caller;
-    bool wrong_caller;
-    int64_t fail_idle;
-};
-
-struct number_item {
-    int64_t number, after;
-};
 
 static int number_source(void *ctx, void *slot, int64_t number, struct loop_order *order,
                          struct err *e)
@@ -55,39 +22,8 @@ static int number_source(void *ctx, void *slot, int64_t number, struct loop_orde
         return err_set(e, "source failed");
     *it = (struct number_item){number, c->after && number >= c->after ? number - c->after + 1 : 0};
     order->after = it->after;
-    int now = ++c->inside;
-    if (now > c->most_inside)
-        c->most_inside = now;
+    number_enters(c);
     return LOOP_ITEM;
-}
-
-static int number_work(void *ctx, void *slot, int thread, struct err *e)
-{
-    struct numbers *c = ctx;
-    struct number_item *it = slot;
-    if (thread < 0 || (c->threads && thread >= c->threads))
-        c->wrong_thread = true;
-    if (it->number == c->fail_work)
-        return err_set(e, "work failed");
-    if (c->worked < it->after)
-        c->too_early = true;
-    struct timespec t = {.tv_nsec = it->number * 7919 % 50 * 1000};
-    nanosleep(&t, NULL);
-    c->worked++;
-    return 0;
-}
-
-static int number_sink(void *ctx, void *slot, struct err *e)
-{
-    struct numbers *c = ctx;
-    struct number_item *it = slot;
-    if (it->number != c->sunk)
-        c->wrong_order = true;
-    if (it->number == c->fail_sink)
-        return err_set(e, "sink failed");
-    c->sunk++;
-    c->inside--;
-    return 0;
 }
 
 /* Opens a few items ahead. */
@@ -118,17 +54,6 @@ static const struct loop_ops number_ops[] = {
      .idle = number_idle},
 };
 enum { KINDS = sizeof number_ops / sizeof *number_ops };
-
-static struct numbers new_numbers(int64_t n)
-{
-    return (struct numbers){.n = n,
-                            .fail_source = -1,
-                            .fail_work = -1,
-                            .fail_sink = -1,
-                            .drain = -1,
-                            .fail_idle = INT64_MAX,
-                            .caller = pthread_self()};
-}
 
 static void check_order_and_bound(const struct loop_ops *ops)
 {
@@ -209,20 +134,6 @@ static int late_source(void *ctx, void *slot, int64_t number, struct loop_order 
     (void)ctx, (void)order, (void)e;
     *(int64_t *)slot = number;
     return number < 2 ? LOOP_ITEM : LOOP_END;
-}
-
-static int late_sink(void *ctx, void *slot, struct err *e)
-{
-    (void)ctx, (void)slot, (void)e;
-    return 0;
-}
-
-static int late_work(void *ctx, void *slot, int thread, struct err *e)
-{
-    const int64_t number = *(int64_t *)slot;
-    (void)ctx, (void)thread;
-    nanosleep(&(struct timespec){.tv_nsec = number ? 20000000 : 200000000}, NULL);
-    return err_set(e, number ? "first" : "second");
 }
 
 /* Of two failures, the one that happens first is reported. */
@@ -357,42 +268,19 @@ static void test_items_that_are_aside(void)
 
 /* --- a system that refuses threads --- */
 
-static int threads_allowed = INT_MAX;
-
-/* Replaces the C library's: refuses threads once `threads_allowed` have started. */
-int pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
-{
-    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
-    return threads_allowed-- > 0 ? next(id, attr, start, arg) : EAGAIN;
-}
-
 static void test_runs_with_fewer_threads(void)
 {
-    for (int k = 0; k < KINDS; k++) {
-        struct number_item items[8];
-        struct numbers c = new_numbers(100);
-        struct err e = {""};
-        c.opens = number_ops[k].idle;
-        threads_allowed = 2;
-        EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
-        EXPECT(c.sunk == 100 && !c.wrong_order);
-        threads_allowed = INT_MAX;
-    }
-}
-
-static void test_runs_without_threads(void)
-{
-    for (int k = 0; k < KINDS; k++) {
-        struct number_item items[8];
-        struct numbers c = new_numbers(100);
-        struct err e = {""};
-        c.opens = number_ops[k].idle;
-        threads_allowed = 0;
-        EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
-        EXPECT(c.sunk == 100 && !c.wrong_order);
-        threads_allowed = INT_MAX;
-    }
+    for (int k = 0; k < KINDS; k++)
+        for (int allowed = 0; allowed < 3; allowed += 2) {
+            struct number_item items[8];
+            struct numbers c = new_numbers(100);
+            struct err e = {""};
+            c.opens = number_ops[k].idle;
+            threads_allowed = allowed;
+            EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
+            EXPECT(c.sunk == 100 && !c.wrong_order);
+            threads_allowed = INT_MAX;
+        }
 }
 
 int main(void)
@@ -406,7 +294,6 @@ int main(void)
         {"queues_do_not_wait_for_each_other", test_queues_do_not_wait_for_each_other},
         {"items_that_are_aside", test_items_that_are_aside},
         {"runs_with_fewer_threads", test_runs_with_fewer_threads},
-        {"runs_without_threads", test_runs_without_threads},
     };
     return unit_run("loop", tests, sizeof tests / sizeof *tests);
 }

@@ -1,33 +1,7 @@
 /* test_pipe - the parallel loop: order, bound, failures, and a system short of threads. */
 #include "common/base/pipe.h"
+#include "tests/loops.h"
 #include "tests/unit.h"
-
-#include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-struct numbers {
-    int64_t n;                                 /* items */
-    atomic_llong sunk;                         /* the number that sink must get next */
-    int64_t fail_source, fail_work, fail_sink; /* number at which to fail, or -1 */
-    atomic_llong worked;                       /* items worked on */
-    atomic_int inside;                         /* items between source and sink */
-    int most_inside;
-    int threads; /* 0: any */
-    bool wrong_order;
-    atomic_bool wrong_thread;
-    pthread_t caller;
-};
-
-struct number_item {
-    int64_t number;
-};
 
 static int number_source(void *ctx, void *slot, int64_t number, struct err *e)
 {
@@ -36,48 +10,21 @@ static int number_source(void *ctx, void *slot, int64_t number, struct err *e)
         return PIPE_END;
     if (number == c->fail_source)
         return err_set(e, "source failed");
-    *(struct number_item *)slot = (struct number_item){number};
-    int now = ++c->inside;
-    if (now > c->most_inside)
-        c->most_inside = now;
+    *(struct number_item *)slot = (struct number_item){.number = number};
+    number_enters(c);
     return PIPE_ITEM;
 }
 
-static int number_work(void *ctx, void *slot, int thread, struct err *e)
+/* The calling thread's. */
+static int here_sink(void *ctx, void *slot, struct err *e)
 {
     struct numbers *c = ctx;
-    struct number_item *it = slot;
-    if (thread < 0 || (c->threads && thread >= c->threads))
-        c->wrong_thread = true;
-    if (it->number == c->fail_work)
-        return err_set(e, "work failed");
-    struct timespec t = {.tv_nsec = it->number * 7919 % 50 * 1000};
-    nanosleep(&t, NULL);
-    c->worked++;
-    return 0;
-}
-
-static int number_sink(void *ctx, void *slot, struct err *e)
-{
-    struct numbers *c = ctx;
-    struct number_item *it = slot;
-    if (it->number != c->sunk || !pthread_equal(pthread_self(), c->caller))
-        c->wrong_order = true;
-    if (it->number == c->fail_sink)
-        return err_set(e, "sink failed");
-    c->sunk++;
-    c->inside--;
-    return 0;
+    c->wrong_order |= !pthread_equal(pthread_self(), c->caller);
+    return number_sink(ctx, slot, e);
 }
 
 static const struct pipe_ops number_ops = {
-    .source = number_source, .work = number_work, .sink = number_sink};
-
-static struct numbers new_numbers(int64_t n)
-{
-    return (struct numbers){
-        .n = n, .fail_source = -1, .fail_work = -1, .fail_sink = -1, .caller = pthread_self()};
-}
+    .source = number_source, .work = number_work, .sink = here_sink};
 
 static void test_keeps_order_and_bound(void)
 {
@@ -124,12 +71,6 @@ static int late_source(void *ctx, void *slot, int64_t number, struct err *e)
     return number < 2 ? PIPE_ITEM : PIPE_END;
 }
 
-static int late_sink(void *ctx, void *slot, struct err *e)
-{
-    (void)ctx, (void)slot, (void)e;
-    return 0;
-}
-
 static int here_work(void *ctx, void *slot, int thread, struct err *e)
 {
     (void)slot, (void)e;
@@ -148,14 +89,6 @@ static void test_works_on_the_calling_thread(void)
     EXPECT(!pipe_run(&ops, &self, items, sizeof *items, 4, 1, &e));
 }
 
-static int late_work(void *ctx, void *slot, int thread, struct err *e)
-{
-    const int64_t number = *(int64_t *)slot;
-    (void)ctx, (void)thread;
-    nanosleep(&(struct timespec){.tv_nsec = number ? 20000000 : 200000000}, NULL);
-    return err_set(e, number ? "first" : "second");
-}
-
 /* Of two failures, the one that happens first is reported. */
 static void test_first_failure(void)
 {
@@ -167,16 +100,6 @@ static void test_first_failure(void)
 }
 
 /* --- a system that refuses threads --- */
-
-static int threads_allowed = INT_MAX;
-
-/* Replaces the C library's: refuses threads once `threads_allowed` have started. */
-int pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
-{
-    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
-    return threads_allowed-- > 0 ? next(id, attr, start, arg) : EAGAIN;
-}
 
 static void test_runs_with_fewer_threads(void)
 {
