@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from dicomfile import Level, instance, restated, write
-from lib import (BUILD, H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main, run, says, spectrum,
+from lib import (BUILD, H5SPEC, ROOT, SAN, WSI2H5, Skip, content, equal, expect, json_lines, made, main, pixels, run, says, spectrum,
                  tmp, without_tissue)
 from tiffpatch import Tiff
 
@@ -108,11 +108,6 @@ def plugins():
     path = tmp("plugins")
     shutil.copy(os.path.join(BUILD, "libh5jpeg.so"), path)
     return path
-
-
-def pixels(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
 
 
 def through_plugin(paths):

@@ -12,24 +12,11 @@ import numpy as np
 
 from lib import *
 
-H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
 MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 
 
 def small():
     return store(made("--size", "600x500", name="small"))
-
-
-def forged(path, change, *more):
-    """A copy after change(bytes of the file), with the checksums of HDF5's metadata repaired, also of `more` blocks."""
-    copy = os.path.join(tmp("forged"), os.path.basename(path))
-    blocks = run(H5SUM, path).out.split()
-    data = bytearray(open(path, "rb").read())
-    change(data)
-    with open(copy, "wb") as f:
-        f.write(data)
-    run(H5SUM, copy, *blocks, *more)
-    return copy
 
 
 def rejected(path, *words):
@@ -117,8 +104,7 @@ def test_maps_in_chunks():
     """Maps are read row by row, so they lie in one piece."""
     path = spectrum(small())
     for chunks, dtype in (((2, 3), "<f4"), ((2, 2), "<f4"), ((2, 3), ">f4")):
-        bad = os.path.join(tmp("map"), "result.h5")
-        shutil.copy(path, bad)
+        bad = copied(path, "result.h5")
         with h5py.File(bad, "r+") as f:
             values = f["slides/small/window_mean_db"][()]
             crc = f["slides/small/window_mean_db"].attrs["crc32"]
@@ -276,8 +262,7 @@ def test_headers_of_tables_have_no_flipped_bit():
         begin, end = header_of(small(), "groups/00001/" + name)
         expect(end - begin > 100, "%d bytes", end - begin)
         for at in (*range(begin, begin + 12), *range(begin + 12, end, 7), end - 1):
-            bad = os.path.join(tmp("bit"), "small.h5")
-            shutil.copy(small(), bad)
+            bad = copied(small(), "small.h5")
             with open(bad, "r+b") as f:
                 data = os.pread(f.fileno(), 1, at)
                 os.pwrite(f.fileno(), bytes([data[0] ^ 1 << at % 8]), at)
@@ -441,9 +426,7 @@ def test_damaged_blocks_of_heaps_and_trees():
     # the first link's address, and elsewhere a byte of the checksum
     for at in (data.index(b"FRHP") + 142, data.index(b"FHDB") + 34, data.index(b"FHIB") + 49, data.index(b"BTHD") + 34,
                data.index(b"BTIN") + 35, leaf + 6 + 11 * records):
-        copy = os.path.join(tmp("damaged"), "60.h5")
-        with open(copy, "wb") as f:
-            f.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        copy = file_of("60.h5", data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
         rejected_result(copy, "of links or attributes is damaged")
 
 
@@ -601,8 +584,7 @@ def first_object(f):
 
 
 def touched(path, change, libver=None):
-    copy = os.path.join(tmp("touched"), os.path.basename(path))
-    shutil.copy(path, copy)
+    copy = copied(path)
     with h5py.File(copy, "r+", libver=libver) as f:
         change(f)
     return copy
@@ -661,8 +643,7 @@ def test_a_file_that_is_open_for_writing():
                "print('open', flush=True)\nsys.stdin.read()\nos._exit(0)\n")
     for kind, path in kinds():
         for locking in ("FALSE", "TRUE"):
-            copy = os.path.join(tmp("open"), os.path.basename(path))
-            shutil.copy(path, copy)
+            copy = copied(path)
             with subprocess.Popen([sys.executable, "-c", program, copy], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   env={**os.environ, "HDF5_USE_FILE_LOCKING": locking}) as other:
                 other.stdout.readline()

@@ -41,11 +41,6 @@ def from_references(doc):
     return out
 
 
-def pixels(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
-
-
 def test_references_give_the_pixels():
     for options in (["--codec", "none"], ["--codec", "deflate"], ["--gray"], ["--tissue-only"],
                     ["--stripe-rows", "240", "--group-bytes", "1"]):

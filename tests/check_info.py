@@ -1,18 +1,13 @@
 """`h5spec info`: everything it prints against h5py, its columns, and hostile names."""
-
 import csv
 import io
-import json
-import os
-import re
-import shutil
 import struct
 import unicodedata
 
 import h5py
 import numpy as np
 
-from lib import H5SPEC, STAGES, WSI2H5, expect, json_lines, made, main, run, says, spectrum, store, tmp
+from lib import *
 
 SMALL = ("--size", "900x700")
 PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
@@ -55,9 +50,7 @@ def damaged_store():
 
 def named(name, *options):
     """A result with a slide of this name."""
-    path = os.path.join(tmp(), name + ".h5")
-    shutil.copy(store(made("--size", "400x400", name="plain")), path)
-    return spectrum(path, *options)
+    return spectrum(copied(store(made("--size", "400x400", name="plain")), name + ".h5"), *options)
 
 
 # --- stores ---
@@ -394,9 +387,7 @@ def test_hostile_file_names():
 
 def test_what_cannot_be_shown_is_named():
     s, r = a_store(), results()[0]
-    bad = os.path.join(tmp(), "bad.h5")
-    with open(r, "rb") as f, open(bad, "wb") as out:
-        out.write(f.read()[:5000])
+    bad = file_of("bad.h5", bytes_in(r)[:5000])
     p = run(H5SPEC, "info", "--histogram", s, r, status=1)
     says(p.err, s, "is a store, which has no spectrum; name a result")
     expect(len(p.out.splitlines()) > 1000, "the other file is shown")
@@ -412,53 +403,24 @@ def test_what_cannot_be_shown_is_named():
 # --- files ---
 
 
-def lookup3(data):
-    """The checksum of HDF5's metadata (Jenkins' hashlittle with 0)."""
-    def rot(x, k):
-        return (x << k | x >> 32 - k) & 0xFFFFFFFF
-
-    a = b = c = 0xDEADBEEF + len(data) & 0xFFFFFFFF
-    words = struct.unpack("<%dI" % (-(-len(data) // 12) * 3),
-                          data + bytes(-len(data) % 12))
-    for k in range(0, len(words), 3):
-        a, b, c = ((x + w) & 0xFFFFFFFF for x, w in zip((a, b, c), words[k:k + 3]))
-        if k + 3 == len(words):
-            break
-        for shift in (4, 6, 8, 16, 19, 4):
-            a = (a - c & 0xFFFFFFFF) ^ rot(c, shift)
-            a, b, c = b, (c + b) & 0xFFFFFFFF, a
-    for shift in (14, 11, 25, 16, 4, 14, 24):
-        c = (c ^ b) - rot(b, shift) & 0xFFFFFFFF
-        a, b, c = b, c, a
-    return b
-
-
 def test_a_file_may_end_with_a_short_list_of_blocks():
     """A result whose last 53 bytes list the blocks with the names of slides was rejected."""
     folder = tmp()
     for k in range(12):
         name = "%02d%s.h5" % (k, "x" * 60)
         shutil.copy(store(made("--size", "300x300", name="block")), os.path.join(folder, name))
-    with open(spectrum(folder, "--allow-duplicates"), "rb") as f:
-        data = bytearray(f.read())
-    head = data.find(b"FRHP")
-    expect(head > 0, "no heap")
-    bits, _, root, rows = struct.unpack_from("<HHQH", data, head + 128)
-    expect(rows == 1 and data[root:root + 4] == b"FHIB", "no list of blocks: %d", rows)
-    size = 4 + 1 + 8 + bits // 8 + 4 * 8 + 4
-    for at, n in ((head, 142), (root, size - 4)):
-        want = struct.unpack_from("<I", data, at + n)[0]
-        expect(lookup3(bytes(data[at:at + n])) == want, "the checksum at %d is not understood", at)
-    struct.pack_into("<Q", data, head + 132, len(data))
-    struct.pack_into("<I", data, head + 142, lookup3(bytes(data[head:head + 142])))
-    data += data[root:root + size]
-    struct.pack_into("<Q", data, 28, len(data))  # the superblock's end of the file
-    struct.pack_into("<I", data, 44, lookup3(bytes(data[:44])))
-    path = os.path.join(tmp(), "short.h5")
-    with open(path, "wb") as f:
-        f.write(data)
+
+    def change(data):
+        head = data.find(b"FRHP")
+        expect(head > 0, "no heap")
+        bits, _, root, rows = struct.unpack_from("<HHQH", data, head + 128)
+        expect(rows == 1 and data[root:root + 4] == b"FHIB", "no list of blocks: %d", rows)
+        size = 4 + 1 + 8 + bits // 8 + 4 * 8 + 4
+        struct.pack_into("<Q", data, head + 132, len(data))
+        data += data[root:root + size]
+        struct.pack_into("<Q", data, 28, len(data))  # the superblock's end of the file
+    path = forged(spectrum(folder, "--allow-duplicates"), change)
     says(run(H5SPEC, "info", path).out, "spectrum of 12 slides")
 
 
-if __name__ == "__main__":
-    main(globals())
+main(globals())

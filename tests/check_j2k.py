@@ -1,5 +1,4 @@
 """Codec j2k, kept JPEG 2000 tiles: the pixels of codec none in every reader, damage, hostile chunks."""
-import shutil
 import sys
 import zlib
 
@@ -29,11 +28,6 @@ def convert(path, *options, status=0, out=None):
     out = out or os.path.join(tmp(), "out.h5")
     p = run(WSI2H5, "--json", *options, "-o", out, path, status=status, default_codec=True)
     return out, p, (json_lines(p.out) or [{}])[-1]
-
-
-def pixels(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
 
 
 def datasets(path):
@@ -128,8 +122,7 @@ def test_damaged_tiles():
 
 def changed_chunk(path, change):
     """A store whose first chunk is another, under a right checksum."""
-    out = os.path.join(tmp(), "changed.h5")
-    shutil.copy(path, out)
+    out = copied(path, "changed.h5")
     with h5py.File(out, "r+", libver=("v110", "v110")) as f:
         g = f["groups/00001"]
         mask, data = g["pixels"].id.read_direct_chunk((0, 0, 0))

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 import ndpifile
-from lib import BUILD, H5SPEC, SAN, WSI2H5, equal, content, expect, json_lines, later, main, real, run, says, spectrum, tmp, without_tissue
+from lib import *
 from ndpifile import Slide, picture, segments, starts_of
 
 KINDS = {  # width, height, MCUs per interval, subsampling
@@ -26,11 +26,6 @@ def convert(path, *options, status=0, reader="ndpi"):
     j = json_lines(run(WSI2H5, "--json", "-o", out, *options, path, status=status).out)[0]
     expect(j["reader"] == reader, "read by %s: %s", j["reader"], j)
     return out, j
-
-
-def pixels(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
 
 
 def statuses(path):
@@ -149,8 +144,7 @@ def test_damage_stays_in_its_tile():
 
 def test_truncated_files():
     path = slide("narrow")
-    with open(path, "rb") as f:
-        whole = f.read()
+    whole = bytes_in(path)
     for n in (0, 4, 100, len(whole) // 2, len(whole) - 9000):  # the directory is at the end
         with open(path, "wb") as f:
             f.write(whole[:n])
@@ -161,8 +155,7 @@ def test_truncated_files():
 @later("ci")
 def test_hostile_directories():
     path = slide("two across")
-    with open(path, "rb") as f:
-        whole = f.read()
+    whole = bytes_in(path)
     begin = struct.unpack_from("<I", whole, 4)[0]
     places = list(range(begin, len(whole) - 4, 7)) + list(range(8, 700, 9))
     for at in places[::3]:

@@ -73,17 +73,6 @@ def write(name, p, tile=None, rows=None, compression=NONE, photometric=None, pla
     return path
 
 
-def convert(slide, *options, status=0):
-    out = os.path.join(tmp(), "out.h5")
-    p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status)
-    return out, p, (json_lines(p.out) or [{}])[-1]
-
-
-def pixels(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
-
-
 def check_pixels(slide, want, reader, what):
     out, p, j = convert(slide, "--codec", "none")
     got = pixels(out)
@@ -293,8 +282,7 @@ def test_damaged_pictures():
     Image.fromarray(p).save(path + ".png")
     Image.fromarray(p).save(path + ".jpg", quality=95)
     for name, cut in ((".png", 0.6), (".jpg", 0.6)):
-        with open(path + name, "rb") as f:
-            data = f.read()
+        data = bytes_in(path + name)
         with open(path + name, "wb") as f:
             f.write(data[:int(cut * len(data))])
     flipped = os.path.join(tmp(), "flipped.png")
@@ -407,16 +395,13 @@ def check_mutations(n, seed):
     except Skip:
         pass
     for k in range(n):
-        with open(files[k % len(files)], "rb") as f:
-            data = bytearray(f.read())
+        data = bytearray(bytes_in(files[k % len(files)]))
         for _ in range(r.randrange(1, 5)):
             at = r.choice((r.randrange(len(data)), len(data) - 1 - r.randrange(min(260, len(data))), r.randrange(64)))
             data[at] = r.choice((0, 1, 127, 255, data[at] ^ 1 << r.randrange(8)))
         if r.random() < 0.1:
             del data[r.randrange(len(data)):]
-        path = os.path.join(tmp(), "mutated" + os.path.splitext(files[k % len(files)])[1])
-        with open(path, "wb") as f:
-            f.write(data)
+        path = file_of("mutated" + os.path.splitext(files[k % len(files)])[1], data)
         out, q, _ = convert(path, "-j", "2", "--codec", "none", status=None)
         expect(q.returncode in (0, 1, 4) and "crashed" not in q.err, "seed %d, file %d: status %d: %s", seed, k, q.returncode, q.err[-300:])
         if os.path.exists(out):

@@ -1,15 +1,11 @@
 """`h5spec plot`: every number in the picture against numpy, the file's fate, hostile names."""
 
-import json
-import os
-import re
-import shutil
 import resource
 
 import h5py
 import numpy as np
 
-from lib import H5SPEC, ROOT, expect, made, main, real, run, says, spectrum, store, tmp
+from lib import *
 from svg_numbers import (
     SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder, number, of_class,
     parse, shares, texts, window_means,
@@ -426,9 +422,7 @@ def test_only_pictures_of_ours_are_overwritten():
         b"<svg/>",
         b'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
     ):
-        path = os.path.join(tmp(), "theirs.svg")
-        with open(path, "wb") as f:
-            f.write(content)
+        path = file_of("theirs.svg", content)
         says(run(H5SPEC, "plot", "-o", path, r, status=1).err, path, "not overwritten")
         with open(path, "rb") as f:
             expect(f.read() == content, "overwritten")
@@ -436,8 +430,7 @@ def test_only_pictures_of_ours_are_overwritten():
     os.mkdir(folder)
     says(run(H5SPEC, "plot", "-o", folder, r, status=1).err, folder, "not overwritten")
     path, _ = plot(r)
-    with open(path, "rb") as f:
-        first = f.read()
+    first = bytes_in(path)
     run(H5SPEC, "plot", "-o", path, "--title", "other", r)
     with open(path, "rb") as f:
         expect(b"other" in f.read(), "an older picture of ours is replaced")
@@ -451,8 +444,7 @@ def test_only_pictures_of_ours_are_overwritten():
 def test_a_failed_write_keeps_the_old_picture():
     r = slide_result()
     path, _ = plot(r)
-    with open(path, "rb") as f:
-        before = f.read()
+    before = bytes_in(path)
     p = run(
         H5SPEC,
         "plot",
@@ -475,8 +467,7 @@ def test_a_failed_write_keeps_the_old_picture():
 
 def test_hostile_names_stay_text():
     name = "a<script>alert(1)<!--&\"'\u202e\x1b[31m\u67d3\u8272"
-    s = os.path.join(tmp(), name + ".h5")
-    shutil.copy(store(made("--size", "400x400", name="plain")), s)
+    s = copied(store(made("--size", "400x400", name="plain")), name + ".h5")
     r = spectrum(s)
     bad = os.fsdecode(b"x\xff\xc3(<b>\x01\x7f]]>")
     for argv in ([], ["--title", bad], ["--map"]):
@@ -521,8 +512,7 @@ def test_nothing_outside_is_referred_to():
 
 def test_long_names_are_shortened_in_the_middle():
     name = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAD-4C2B-8A0E-2F8D9B0B9A5D"
-    s = os.path.join(tmp(), name + ".h5")
-    shutil.copy(store(made("--size", "400x400", name="plain")), s)
+    s = copied(store(made("--size", "400x400", name="plain")), name + ".h5")
     found = texts(parse(plot(spectrum(s), slide_result())[0]))
     row = [t for t in found if t.startswith("TCGA-A1")]
     expect(

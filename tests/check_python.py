@@ -14,7 +14,7 @@ import threading
 import h5py
 import numpy as np
 
-from lib import BUILD, H5SPEC, ROOT, SAN, Skip, expect, made, main, real, run, says, spectrum, store, tmp
+from lib import *
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
@@ -30,12 +30,6 @@ SMALL_GROUPS = ("--stripe-rows", "240", "--group-bytes", "1")
 
 def slide():
     return made("--size", SIZE, "--tissue", "rect:200,100,800,700", name="python")
-
-
-def pixels(path):
-    """What h5spec computes from, read through HDF5: the slide's pixels in a store of codec none."""
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
 
 
 def rejects(words, f, *args, **kw):
@@ -158,8 +152,7 @@ def test_parts_of_jpeg_chunks():
 
 def test_damage_of_jpeg_chunks_without_checksums():
     """What is decoded of a damaged chunk is right or an error."""
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(made("--size", "240x240"), "--codec", "jpeg"), path)
+    path = copied(store(made("--size", "240x240"), "--codec", "jpeg"), "s.h5")
     with open_store(path) as s:
         s.load_tables()
         at, n = s._groups[0].at[0][0], s._groups[0].bytes[0][0]
@@ -282,8 +275,7 @@ def test_loader_of_pytorch():
 
 def test_loader_reports_damage():
     has("torch")
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(slide(), "--codec", "none"), path)
+    path = copied(store(slide(), "--codec", "none"), "s.h5")
     with h5py.File(path, "r") as f:
         at = f["groups/00001/pixels"].id.get_chunk_info(0).byte_offset
     with open(path, "r+b") as f:
@@ -412,8 +404,7 @@ def test_threads():
 
 
 def changed(source, change):
-    path = os.path.join(tmp("changed"), "slide.h5")
-    shutil.copy(source, path)
+    path = copied(source, "slide.h5")
     with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         change(f)
     return path
@@ -451,8 +442,7 @@ def test_a_codec_that_only_hdf5_knows():
 
 def test_a_damaged_chunk_is_an_error():
     for codec in ("none", "deflate", "jpeg"):
-        path = os.path.join(tmp(), codec + ".h5")
-        shutil.copy(store(slide(), "--codec", codec), path)
+        path = copied(store(slide(), "--codec", codec), codec + ".h5")
         with h5py.File(path, "r") as f:
             at = f["groups/00001/pixels"].id.get_chunk_info(8)
         with open(path, "r+b") as f:
@@ -471,8 +461,7 @@ def test_a_damaged_chunk_is_an_error():
 
 def test_a_damaged_chunk_is_an_error_without_any_option():
     """A flipped bit of codec none decodes to other pixels: only the checksum tells."""
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(slide(), "--codec", "none"), path)
+    path = copied(store(slide(), "--codec", "none"), "s.h5")
     with h5py.File(path, "r") as f:
         at = f["groups/00001/pixels"].id.get_chunk_info(0).byte_offset
     with open(path, "r+b") as f:
@@ -487,8 +476,7 @@ def test_a_damaged_chunk_is_an_error_without_any_option():
 
 
 def test_a_replaced_store_is_an_error():
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(slide(), *SMALL_GROUPS), path)
+    path = copied(store(slide(), *SMALL_GROUPS), "s.h5")
     with open_store(path) as s:
         shutil.copy(store(slide()), path + ".new")
         os.rename(path + ".new", path)

@@ -44,8 +44,7 @@ def test_results_are_small():
 
 def sealed(path, change):
     """A copy of a result that change(file) forges, with the checksums that belong to it."""
-    copy = os.path.join(tmp("forged"), os.path.basename(path))
-    shutil.copy(path, copy)
+    copy = copied(path)
     with h5py.File(copy, "r+") as f:
         change(f)
         for s in f["slides"].values():
@@ -96,8 +95,7 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
 
 def copy_of(path, name):
     """The same slide under another name."""
-    copy = os.path.join(tmp("copy"), name + ".h5")
-    shutil.copy(path, copy)
+    copy = copied(path, name + ".h5")
     return copy
 
 

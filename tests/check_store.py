@@ -9,7 +9,6 @@ import numpy as np
 
 from lib import *
 
-H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
 # what HDF5's image specification wants with a fixed length
 IMAGE = ("CLASS", "IMAGE_VERSION", "IMAGE_SUBCLASS", "INTERLACE_MODE")
 
@@ -189,8 +188,7 @@ def test_nobody_can_be_identified():
             expect(word not in text, "%s is in the properties", word)
         expect("aperio.AppMag" in f["properties"].attrs, "harmless properties are kept")
         expect(sorted(f["associated"]) == ["thumbnail"], "associated %s", sorted(f["associated"]))
-    with open(path, "rb") as f:
-        data = f.read()
+    data = bytes_in(path)
     for word in IDENTIFYING:
         expect(word.encode() not in data, "%s is in the file", word)
 
@@ -401,8 +399,7 @@ def test_places_that_cannot_be():
                                     ("offset", 0, "CRC mismatch"), ("bytes", 0, "status contradicts"),
                                     ("bytes", 2 ** 32 - 1, "larger than it can be"), ("bytes", whole + 1, "larger than it can be"),
                                     ("bytes", n - 1, "smaller than it can be" if codec == "none" else "CRC mismatch")):
-            path = os.path.join(tmp("place"), "s.h5")
-            shutil.copy(good, path)
+            path = copied(good, "s.h5")
             with h5py.File(path, "r+", libver=("v110", "v110")) as f:
                 f["groups/00001/tile_" + table][1, 1] = value
                 reseal(f, places=False)
@@ -419,11 +416,7 @@ def test_verify_compares_the_tables_with_the_index_of_hdf5():
     entry = data.index(struct.pack("<Q", c.byte_offset), data.index(b"FADB"))
     for at, old in ((entry, c.byte_offset & 255), (entry + 8, c.size & 255)):
         expect(data[at] == old, "not the entry")
-        path = os.path.join(tmp("index"), "s.h5")
-        blocks = run(H5SUM, good).out.split()
-        with open(path, "wb") as f:
-            f.write(data[:at] + bytes([old ^ 1]) + data[at + 1:])
-        run(H5SUM, path, *blocks)
+        path = forged(good, lambda data: data.__setitem__(at, old ^ 1))
         says(run(H5SPEC, "verify", path, status=1).err, path, "index of the chunks contradicts the tables")
         run(H5SPEC, "run", "--device", "cpu", "-q", "-o", os.path.join(tmp(), "r.h5"), path)
 
@@ -528,8 +521,7 @@ def test_verify_compares_the_mappings_with_the_groups():
     right = (0, height, one), (height, shape[0], two)
     for parts, other, status in ((right, shape, 0), (right[:1], shape, 1), (((0, height, two), right[1]), shape, 1),
                                  (((1, height, one), right[1]), shape, 1), (right, (shape[0] + 1, *shape[1:]), 1)):
-        path = os.path.join(tmp(), "view.h5")
-        shutil.copy(good, path)
+        path = copied(good, "view.h5")
         view(path, *parts, shape=other)
         p = run(H5SPEC, "verify", path, status=None)
         if "rewritten" in p.err:

@@ -31,18 +31,6 @@ def tiff(container, *options, name="slide"):
     return made("--container", container, *SIZE, *options, name=name)
 
 
-def pixels(path):
-    """Those of a store, decoded by h5spec's own code: a region of the whole picture."""
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
-
-
-def convert(slide, *options, status=0, timeout=60):
-    out = os.path.join(tmp(), "out.h5")
-    p = run(WSI2H5, "--json", *options, "-o", out, slide, status=status, timeout=timeout)
-    return out, p, (json_lines(p.out) or [{}])[-1]
-
-
 def text(value):
     return value.decode() if isinstance(value, bytes) else value
 
@@ -266,8 +254,7 @@ def test_nobody_can_be_identified():
             expect(b"Patient^Doe" in f.read(), "nothing to find")
         for codec in ("none", "jpeg"):
             out, p, _ = convert(slide, "--codec", codec)
-            with open(out, "rb") as f:
-                data = f.read()
+            data = bytes_in(out)
             for word in IDENTIFYING:
                 expect(word.encode() not in data and word not in p.out + p.err, "%s: %s is in the store", container, word)
             with h5py.File(out, "r") as f:
@@ -536,12 +523,9 @@ def changed(container, change, *options):
 
 
 def replaced(container, old, new):
-    with open(tiff(container), "rb") as f:
-        data = f.read()
+    data = bytes_in(tiff(container))
     expect(old in data and len(new) == len(old), "%s is not in the file", old)
-    path = os.path.join(tmp(), "replaced.tif")
-    with open(path, "wb") as f:
-        f.write(data.replace(old, new, 1))
+    path = file_of("replaced.tif", data.replace(old, new, 1))
     return path
 
 
@@ -670,12 +654,9 @@ def test_subifds_that_are_not_smaller_are_no_levels():
 
 def test_files_that_end_early():
     for container in ("generic", "subifds", "philips"):
-        with open(tiff(container), "rb") as f:
-            data = f.read()
+        data = bytes_in(tiff(container))
         for part in (8, 100, len(data) // 4, len(data) // 2, len(data) - 3000, len(data) - 40):
-            path = os.path.join(tmp(), "cut.tif")
-            with open(path, "wb") as f:
-                f.write(data[:part])
+            path = file_of("cut.tif", data[:part])
             survives(path, "%s cut to %d" % (container, part))
 
 

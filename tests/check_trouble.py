@@ -19,19 +19,10 @@ def result_of(path):
 
 def left_open(path):
     """A copy that a program has opened for writing and not closed."""
-    copy = os.path.join(tmp(), os.path.basename(path))
-    shutil.copy(path, copy)
-    with open(copy, "r+b") as f:
-        data = bytearray(f.read(48))
+    def mark(data):
         expect(data[8] == 3, "superblock version %d", data[8])
         data[11] |= 1
-        f.seek(0)
-        f.write(data)
-    run(H5SUM, copy, "0")
-    return copy
-
-
-H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
+    return forged(path, mark)
 
 
 def commands(path, kind):
@@ -114,16 +105,6 @@ def test_keys_are_private():
 
 
 # --- opens and reads that fail ---
-
-SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
-
-
-def failing(calls, under, at, do, *argv, **more):
-    if SAN:
-        raise Skip("a sanitizer does not go with a preloaded library")
-    return run(*argv, status=None, env=dict(os.environ, LD_PRELOAD=SHIM, TORTURE_CALLS=calls, TORTURE_UNDER=under, TORTURE_AT=str(at),
-                                            TORTURE_DO=str(do), **more))
-
 
 def test_what_cannot_be_opened_now_is_not_damaged():
     """No permission, no descriptors, a stale or failing disk: status 5, and nothing is replaced."""

@@ -47,8 +47,8 @@ def same_build():
         config = f.read()
     arch = re.findall(r" -arch=(\S+)", config)
     compiler, flags = re.match(r"(\S+) (.*?) -std=", config).groups()
-    return (["B=" + os.path.relpath(BUILD, ROOT), "CC=" + compiler, "CFLAGS=" + flags] +
-            ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) + ["ARCH=" + a for a in arch])
+    return (["B=" + os.path.relpath(BUILD, ROOT), "CC=" + compiler, "CFLAGS=" + flags] + ["ARCH=" + a for a in arch] +
+            ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) + (["WERROR=1"] if "-Werror" in config else []))
 
 
 class Skip(Exception):
@@ -193,6 +193,17 @@ def preloaded(text):
     return library
 
 
+SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
+
+
+def failing(calls, under, at, do, *argv, status=None, default_codec=False, **more):
+    """Runs a program whose call number `at` of these on files in a folder fails with errno `do`; see torture/shim.c."""
+    if SAN:
+        raise Skip("a sanitizer does not go with a preloaded library")
+    return run(*argv, status=status, default_codec=default_codec, env=dict(
+        os.environ, LD_PRELOAD=SHIM, TORTURE_CALLS=calls, TORTURE_UNDER=under, TORTURE_AT=str(at), TORTURE_DO=str(do), **more))
+
+
 def failing_allocations(argv, out, *shims, first=None, most=None, **settings):
     """Runs a command that makes the file `out` (None: none) with one failing allocation each time. Every place of our programs that
     allocates, itself or through a library, is met once, or up to `most` times; `first`: only this many from the beginning. Yields each run, which has status and err, and "allocation k of n"."""
@@ -303,6 +314,24 @@ def made(*options, name="slide"):
     return shared(MKSLIDE, name + ".svs", tuple(map(str, options)))
 
 
+def file_of(name, data):
+    """A new file with these bytes or this text."""
+    path = os.path.join(tmp("file"), name)
+    with open(path, "w" if isinstance(data, str) else "wb") as f:
+        f.write(data)
+    return path
+
+
+def bytes_in(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def copied(path, name=""):
+    """A copy in a new folder."""
+    return shutil.copy(path, os.path.join(tmp("copy"), name))
+
+
 def generic_tiff(svs):
     """The same tiles as a tiled TIFF of no known scanner, which OpenSlide reads."""
     path = os.path.join(tmp("generic"), "generic.tiff")
@@ -321,6 +350,20 @@ def store(slide, *options):
         _made[key] = os.path.join(tmp("store"), name)
         run(WSI2H5, "-q", "-o", _made[key], *options, slide)
     return _made[key]
+
+
+def convert(slide, *options, status=0, **kw):
+    """Converts a slide. Returns the store's path, the run and its line of JSON."""
+    path = os.path.join(tmp("out"), "out.h5")
+    p = run(WSI2H5, "--json", *options, "-o", path, slide, status=status, **kw)
+    return path, p, (json_lines(p.out) or [{}])[-1]
+
+
+def pixels(path):
+    """Those of a store, as HDF5 reads them."""
+    import h5py
+    with h5py.File(path, "r") as f:
+        return f["pixels"][()]
 
 
 def stores_in(folder):
@@ -424,6 +467,16 @@ def reseal(f, places=True):
     f.visititems(visit)
 
 
+def changed(path, change, name="bad.h5"):
+    """A copy of a store or result after change(open file), with the checksums of texts and tables right."""
+    import h5py
+    copy = copied(path, name)
+    with h5py.File(copy, "r+", libver=("v110", "v110")) as f:
+        change(f)
+        reseal(f)
+    return copy
+
+
 def put_places(g):
     """Makes tile_offset and tile_bytes of a group of a store say what HDF5's index of the chunks says."""
     import numpy as np
@@ -469,11 +522,20 @@ def openslide_pixels(slide, level=0):
 
 def flipped(path, offset, bit=1):
     """A copy with one bit changed."""
-    copy = os.path.join(tmp("flipped"), os.path.basename(path))
-    data = bytearray(open(path, "rb").read())
+    data = bytearray(bytes_in(path))
     data[offset] ^= bit
-    with open(copy, "wb") as f:
-        f.write(data)
+    return file_of(os.path.basename(path), data)
+
+
+H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
+
+
+def forged(path, change, *more):
+    """A copy after change(bytes of the file), with the checksums of HDF5's metadata repaired, also of `more` blocks."""
+    data = bytearray(bytes_in(path))
+    change(data)
+    copy = file_of(os.path.basename(path), data)
+    run(H5SUM, copy, *run(H5SUM, path).out.split(), *more)
     return copy
 
 
@@ -483,21 +545,12 @@ def copy_of_the_tree():
     return d
 
 
-def build_words():
-    """Variables of make with which nothing of this build is built again."""
-    with open(os.path.join(BUILD, "config")) as f:
-        config = f.read()
-    arch = re.findall(r"-arch=(\S+)", config)
-    return ["B=" + os.path.relpath(BUILD, ROOT), *(["ARCH=" + arch[0]] if arch else []), *([] if "-DHAVE_CUDA" in config else ["CUDA=0"]),
-            *(["WERROR=1"] if "-Werror" in config else [])]
-
-
 def built_wheel():
     """What `make wheel` makes of this build."""
     if not shutil.which("patchelf"):
         raise Skip("patchelf is not installed")
     env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
-    return os.path.join(ROOT, run("make", "wheel", *build_words(), cwd=ROOT, env=env, timeout=900).out.split(":")[0].split("\n")[-1])
+    return os.path.join(ROOT, run("make", "wheel", *same_build(), cwd=ROOT, env=env, timeout=900).out.split(":")[0].split("\n")[-1])
 
 
 def left_overs(folder):

@@ -6,6 +6,7 @@ import threading
 
 from common import *
 from files import corpus_files, judge, make_cases, make_corpus
+from inputs import histogram
 
 
 def lowered(what, n):
@@ -246,7 +247,7 @@ def replaced_while_read(t):
             subprocess.run([WSI2H5, "-q", "-o", "%s/%d.h5" % (t.race, k), slide], check=True)
             subprocess.run([H5SPEC, "run", "-q", "--device", "cpu", "-o", "%s/r%d.h5" % (t.race, k), "%s/%d.h5" % (t.race, k)],
                            check=True)
-        t.histograms = {lib_histogram("%s/r%d.h5" % (t.race, k)) for k in (1, 2)}
+        t.histograms = {histogram("%s/r%d.h5" % (t.race, k)) for k in (1, 2)}
     store, new, out = (os.path.join(t.race, n) for n in ("x.h5", "new.h5", "out.h5"))
     shutil.copy("%s/1.h5" % t.race, store)
     shutil.copy("%s/2.h5" % t.race, new)
@@ -256,15 +257,10 @@ def replaced_while_read(t):
     _, err = p.communicate(timeout=TIME_LIMIT)
     if p.returncode not in (0, *REJECTED):
         t.bad("a store replaced while it is read: status %d: %s", p.returncode, err.decode()[-200:])
-    elif p.returncode == 0 and lib_histogram(out) not in t.histograms:
+    elif p.returncode == 0 and histogram(out) not in t.histograms:
         t.bad("a store replaced while it is read: the result mixes both")
     if os.path.exists(out):
         os.unlink(out)
-
-
-def lib_histogram(path):
-    from inputs import histogram
-    return histogram(path)
 
 
 # --- CUDA ---
