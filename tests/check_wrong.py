@@ -24,44 +24,33 @@ def convert_with(bad, *words, options=(), status=1):
     return out
 
 
-def write(name, data):
-    path = os.path.join(tmp(), name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
 # --- slides ---
 
-def test_not_a_slide():
-    convert_with(write("page.svs", b"<html>503 Service Unavailable</html>"), "not a slide")
+def test_slides_that_cannot_be_read():
+    for bad, words in ((file_of("page.svs", "<html>503 Service Unavailable</html>"), "not a slide"), (file_of("empty.svs", ""), "empty"),
+                       ("/nowhere/slide.svs", "no such slide"), (tmp("empty"), "without slides"),
+                       (file_of("page.svs", b"II*\0" + b"\0" * 100), "page.svs")):
+        out = convert_with(bad, words)
+        expect(sorted(stores_in(out)) == ["good.h5", "other.h5"], "a store of nothing: %s", stores_in(out))
 
 
-def test_empty_file():
-    convert_with(write("empty.svs", b""), "empty")
+def test_unreadable_tile_of_a_real_file():
+    """It has no other tile, so nothing of the slide can be read."""
+    convert_with(real("unreadable.svs"), "none of its tiles can be decoded")
 
 
-def test_no_such_slide():
-    convert_with("/nowhere/slide.svs", "no such slide")
-
-
-def test_folder_without_slides():
-    convert_with(tmp("empty"), "without slides")
-
-
-def test_text_named_like_a_slide_leaves_no_store():
-    out = convert_with(write("page.svs", b"II*\0" + b"\0" * 100), "page.svs")
-    expect(not os.path.exists(os.path.join(out, "page.h5")), "a store of nothing")
+def test_level_that_does_not_exist():
+    says(run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1).err, good(), "has only level 0; --level 3 is out of range")
 
 
 def test_truncated_slide():
     data = open(good(), "rb").read()
-    convert_with(write("half.svs", data[:len(data) // 8]), "half.svs", "damaged")
+    convert_with(file_of("half.svs", data[:len(data) // 8]), "half.svs", "damaged")
     # only the associated images are missing: every pixel is there, and yet the file is not whole
-    out = convert_with(write("most.svs", data[:-1000]), "most.svs", "the file is damaged", status=4)
+    out = convert_with(file_of("most.svs", data[:-1000]), "most.svs", "the file is damaged", status=4)
     with h5py.File(os.path.join(out, "most.h5"), "r") as f, h5py.File(os.path.join(out, "good.h5"), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
-    convert_with(write("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
+    convert_with(file_of("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
 
 
 def test_damaged_tile_is_filled_recorded_and_reported():
@@ -73,22 +62,8 @@ def test_damaged_tile_is_filled_recorded_and_reported():
         expect((f["pixels"][0:240, 240:480] == 255).all(), "not the background's colour")
         expect(f.attrs["tiles_damaged"] == 1, "tiles_damaged")
     run(H5SPEC, "verify", os.path.join(out, "bad.h5"))
-
-
-def test_damage_can_be_refused():
-    slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
     out = convert_with(slide, "damaged", "rejected", options=("--on-damage", "fail"))
     expect(not os.path.exists(os.path.join(out, "bad.h5")), "a refused slide has a store")
-
-
-def test_unreadable_tile_of_a_real_file():
-    """It has no other tile, so nothing of the slide can be read."""
-    convert_with(real("unreadable.svs"), "none of its tiles can be decoded")
-
-
-def test_level_that_does_not_exist():
-    convert_with_level = run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1)
-    says(convert_with_level.err, good(), "has only level 0; --level 3 is out of range")
 
 
 def test_two_slides_of_one_name():
@@ -111,12 +86,12 @@ def test_folder_and_list():
     out = tmp()
     says(run(WSI2H5, "-o", out, folder).err, "2 converted")
     expect(sorted(stores_in(out)) == ["B.h5", "a.h5"], "%s", stores_in(out))
-    names = write("list", ("# slides\n%s\n\n%s\n" % (good(), os.path.join(folder, "B.SVS"))).encode())
+    names = file_of("list", ("# slides\n%s\n\n%s\n" % (good(), os.path.join(folder, "B.SVS"))).encode())
     says(run(WSI2H5, "-o", tmp(), "--list", names).err, "2 converted")
 
 
 def test_list_in_utf16():
-    names = write("utf16", "# slides\r\nslide.svs\r\n".encode("utf-16"))
+    names = file_of("utf16", "# slides\r\nslide.svs\r\n".encode("utf-16"))
     for status, *argv in ((1, WSI2H5, "-o", tmp()), (2, H5SPEC, "run", "-o", os.path.join(tmp(), "r.h5"))):
         p = run(*argv, "--list", names, status=status)
         says(p.err, names, "NUL bytes", "UTF-8")
@@ -231,25 +206,54 @@ def process_with(bad, *words):
     return p
 
 
-def changed(change, *options, source=None):
-    """A copy of a store after change(open file), with the checksums of texts and tables right."""
-    path = os.path.join(tmp(), "bad.h5")
-    shutil.copy(source or store(made("--size", "600x500", name="victim"), *options), path)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        change(f)
-        reseal(f)
-    return path
+def victim(change, source=None):
+    return changed(source or store(made("--size", "600x500", name="victim")), change)
 
 
-def test_store_truncated():
-    data = open(store(good()), "rb").read()
-    process_with(write("half.h5", data[:len(data) * 2 // 3]), "truncated", "make it again")
-    process_with(write("short.h5", data[:-1]), "truncated")
+def put_attribute(f, name, value):
+    del f.attrs[name]
+    f.attrs[name] = value
 
 
-def test_store_empty_or_not_hdf5():
-    process_with(write("empty.h5", b""), "empty")
-    process_with(write("text.h5", b"not HDF5 at all" * 10), "not an HDF5 file; convert first: wsi2h5 -o stores/ ")
+def test_files_that_are_no_store():
+    data = bytes_in(store(good()))
+    for bad, *words in ((file_of("half.h5", data[:len(data) * 2 // 3]), "truncated", "make it again"), (file_of("short.h5", data[:-1]), "truncated"),
+                        (file_of("empty.h5", ""), "empty"), ("/nowhere/store.h5", "No such file"),
+                        (file_of("text.h5", "not HDF5 at all" * 10), "not an HDF5 file; convert first: wsi2h5 -o stores/ "),
+                        (spectrum(store(good())), "is a result; a store made by wsi2h5 is needed")):
+        process_with(bad, *words)
+
+
+ATTRIBUTES = [  # attribute, value that cannot be
+    ("width", 0), ("width", 2 ** 31), ("width", -5), ("height", 10 ** 12), ("height", 501), ("channels", 2),
+    ("channels", 4), ("chunk_rows", 0), ("chunk_rows", 2 ** 20), ("chunk_cols", 239), ("stripe_rows", 1),
+    ("group_rows", 100), ("group_rows", 2 ** 60), ("group_count", 2), ("group_count", 0),
+    ("format_version", 1000), ("downsample", -1.0), ("downsample", float("nan")), ("level", -1),
+]
+TYPES = ("width", "codec", "group_rows", "downsample", "source_name", "tiles_damaged")
+
+
+def another_table(f):
+    del f["groups/00001/tile_crc32"]
+    f["groups/00001/tile_crc32"] = np.zeros((1, 1), np.uint32)
+
+
+CHANGES = [  # what is done to the open store, words
+    *((lambda f, n=name, v=value: put_attribute(f, n, np.asarray(v, f.attrs[n].dtype)), "bad.h5") for name, value in ATTRIBUTES),
+    *((lambda f, n=name: f.attrs.__delitem__(n), "missing") for name in TYPES),
+    *((lambda f, n=name: put_attribute(f, n, np.zeros(3, np.int16)), "wrong type") for name in TYPES),
+    (lambda f: f.attrs.__delitem__("complete"), "not complete", "make it again"),
+    (lambda f: put_attribute(f, "complete", np.uint8(0)), "not complete"),
+    (another_table, "wrong shape"), (lambda f: f["groups/00001/tile_status"].__setitem__((0, 0), 3), "status"),
+    (lambda f: f.__delitem__("groups/00001"), "missing"),
+    (lambda f: put_attribute(f, "codec", np.bytes_("none")), "layout of pixels"),
+    (lambda f: put_attribute(f, "codec", np.bytes_("zip")), "does not know the codec zip"),
+]
+
+
+def test_stores_that_were_changed():
+    for change, *words in CHANGES:
+        process_with(victim(change), *words)
 
 
 def test_a_slide_must_be_converted_first():
@@ -260,14 +264,6 @@ def test_a_slide_must_be_converted_first():
             says(run(H5SPEC, command, path, status=2).err, "convert first: wsi2h5 -o stores/ " + path)
         says(run(H5SPEC, command, store(slide), status=2).err, "is missing")
     says(run(H5SPEC, "run", "-o", tmp(), os.path.dirname(slide), status=1).err, "a folder without stores; convert first: wsi2h5 -o stores/ ")
-
-
-def test_no_such_store():
-    process_with("/nowhere/store.h5", "No such file")
-
-
-def test_result_given_as_a_store():
-    process_with(spectrum(store(good())), "is a result; a store made by wsi2h5 is needed")
 
 
 def test_store_given_as_a_result():
@@ -285,26 +281,11 @@ def test_hdf5_of_someone_else():
     process_with(path, "not written by wsi2h5")
 
 
-def test_store_without_its_mark():
-    def change(f):
-        del f.attrs["complete"]
-    process_with(changed(change), "not complete", "make it again")
-
-    def zero(f):
-        f.attrs["complete"] = np.uint8(0)
-    process_with(changed(zero), "not complete")
-
-
 def test_store_with_one_byte_flipped():
-    path = os.path.join(tmp(), "flipped.h5")
-    shutil.copy(store(good()), path)
-    with h5py.File(path, "r") as f:
+    whole = store(made("--size", "600x500", name="victim"))
+    with h5py.File(whole, "r") as f:
         info = f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0))
-    with open(path, "r+b") as f:
-        f.seek(info.byte_offset + info.size // 2)
-        b = f.read(1)
-        f.seek(-1, 1)
-        f.write(bytes([b[0] ^ 1]))
+    path = flipped(whole, info.byte_offset + info.size // 2)
     process_with(path, "CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again")
     p = run(H5SPEC, "verify", store(good()), path, status=1)
     says(p.err, path, "1 of 9 chunks", "chunk at row 1, column 1 of group 1")
@@ -312,7 +293,7 @@ def test_store_with_one_byte_flipped():
 
 
 def test_pixels_in_external_storage():
-    secret = write("secret", b"\x07" * (600 * 500 * 3))
+    secret = file_of("secret", b"\x07" * (600 * 500 * 3))
 
     def change(f):
         g = f["groups/00001"]
@@ -321,7 +302,7 @@ def test_pixels_in_external_storage():
         dcpl.set_external(secret.encode(), 0, 600 * 500 * 3)
         space = h5py.h5s.create_simple((500, 600, 3))
         h5py.h5d.create(g.id, b"pixels", h5py.h5t.STD_U8LE, space, dcpl)
-    process_with(changed(change), "outside the file", "rejected")
+    process_with(victim(change), "outside the file", "rejected")
 
 
 def test_links_out_of_the_file():
@@ -330,12 +311,12 @@ def test_links_out_of_the_file():
     def external(f):
         del f["groups/00001"]
         f["groups"]["00001"] = h5py.ExternalLink(other, "/groups/00001")
-    process_with(changed(external), "link", "rejected")
+    process_with(victim(external), "link", "rejected")
 
     def soft(f):
         del f["groups"]
         f["groups"] = h5py.SoftLink("/properties")
-    process_with(changed(soft), "link", "rejected")
+    process_with(victim(soft), "link", "rejected")
 
 
 def test_pixels_that_are_virtual():
@@ -346,63 +327,7 @@ def test_pixels_that_are_virtual():
         layout = h5py.VirtualLayout((500, 600, 3), np.uint8)
         layout[:] = h5py.VirtualSource(other, "pixels", (500, 600, 3))
         f["groups/00001"].create_virtual_dataset("pixels", layout)
-    process_with(changed(change), "outside the file", "rejected")
-
-
-ATTRIBUTES = [  # attribute, value that cannot be
-    ("width", 0), ("width", 2 ** 31), ("width", -5), ("height", 10 ** 12), ("height", 501), ("channels", 2),
-    ("channels", 4), ("chunk_rows", 0), ("chunk_rows", 2 ** 20), ("chunk_cols", 239), ("stripe_rows", 1),
-    ("group_rows", 100), ("group_rows", 2 ** 60), ("group_count", 2), ("group_count", 0),
-    ("format_version", 1000), ("downsample", -1.0), ("downsample", float("nan")), ("level", -1),
-]
-
-
-def test_attributes_with_invalid_values():
-    for name, value in ATTRIBUTES:
-        def change(f):
-            old = f.attrs[name]
-            del f.attrs[name]
-            f.attrs[name] = np.asarray(value, old.dtype)
-        process_with(changed(change), "bad.h5")
-
-
-def test_attributes_missing_or_of_another_type():
-    for name in ("width", "codec", "group_rows", "downsample", "source_name", "tiles_damaged"):
-        def remove(f):
-            del f.attrs[name]
-        process_with(changed(remove), "missing")
-
-        def retype(f):
-            del f.attrs[name]
-            f.attrs[name] = np.zeros(3, np.int16)
-        process_with(changed(retype), "wrong type")
-
-
-def test_tables_of_another_shape():
-    def shape(f):
-        del f["groups/00001/tile_crc32"]
-        f["groups/00001/tile_crc32"] = np.zeros((1, 1), np.uint32)
-    process_with(changed(shape), "wrong shape")
-
-    def status(f):
-        f["groups/00001/tile_status"][0, 0] = 3
-    process_with(changed(status), "status")
-
-    def gone(f):
-        del f["groups/00001"]
-    process_with(changed(gone), "missing")
-
-
-def test_another_codec_than_stated():
-    def change(f):
-        del f.attrs["codec"]
-        f.attrs["codec"] = np.bytes_("none")
-    process_with(changed(change), "layout of pixels")
-
-    def unknown(f):
-        del f.attrs["codec"]
-        f.attrs["codec"] = np.bytes_("zip")
-    process_with(changed(unknown), "does not know the codec zip")
+    process_with(victim(change), "outside the file", "rejected")
 
 
 def test_no_store_at_all_leaves_no_result():
@@ -456,8 +381,7 @@ def test_merge_refuses_two_slides_of_one_name():
 
 
 def test_merge_refuses_a_damaged_result():
-    path = os.path.join(tmp(), "r.h5")
-    shutil.copy(spectrum(store(good())), path)
+    path = copied(spectrum(store(good())), "r.h5")
     with h5py.File(path, "r") as f:
         chunk = f["slides/good/histogram"].id.get_chunk_info(0)
     with open(path, "r+b") as f:
@@ -512,7 +436,7 @@ def test_half_a_store_is_not_replaced_by_a_result():
 def test_store_of_a_newer_version_is_not_replaced():
     def newer(f):
         f.attrs["format_version"] = f.attrs["format_version"] + 90
-    path = changed(newer, source=store(good()))
+    path = victim(newer, source=store(good()))
     out = os.path.dirname(path)
     os.rename(path, os.path.join(out, "good.h5"))
     says(run(WSI2H5, "-o", out, good(), status=1).err, "cannot be read as a store", "--force")
@@ -524,7 +448,7 @@ def test_a_store_s_words_cannot_move_the_cursor():
         for name, text in (("reader", b'x", "y": "z'), ("vendor", b"\x1b[2J"), ("source_name", b"a\x1b[2Jb")):
             del f.attrs[name]
             f.attrs[name] = np.bytes_(text)
-    path = changed(change, source=store(good()))
+    path = victim(change, source=store(good()))
     expect("\x1b" not in run(H5SPEC, "info", path).out, "escape sequence")
     (j,) = json_lines(run(H5SPEC, "info", "--json", path).out)
     expect(j["reader"] == 'x", "y": "z', "%s", j)
@@ -602,7 +526,7 @@ def test_a_chunk_that_cannot_be_unpacked():
         g, junk = f["groups/00001"], b"junk" * 100
         g["pixels"].id.write_direct_chunk((0, 240, 0), junk)
         g["tile_crc32"][0, 1] = zlib.crc32(junk)
-    path = changed(change)
+    path = victim(change)
     says(run(H5SPEC, "verify", path, status=1).err, path,
          "cannot unpack chunk at row 0, column 1 of group 1; convert the slide again (1 of 9 chunks")
     says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path,
@@ -614,7 +538,7 @@ def test_a_chunk_larger_than_it_can_be():
         g, junk = f["groups/00001"], b"\x05" * (240 * 240 * 3 + 5000)
         g["pixels"].id.write_direct_chunk((0, 240, 0), junk, 1)
         g["tile_crc32"][0, 1] = zlib.crc32(junk)
-    path = changed(change)
+    path = victim(change)
     says(run(H5SPEC, "verify", path, status=1).err, path, "larger than it can be")
     says(run(H5SPEC, "-o", os.path.join(tmp(), "x.h5"), path, status=1).err, path, "larger than it can be")
 
@@ -623,7 +547,7 @@ def test_verify_counts_the_marks():
     for name in ("tiles_missing", "tiles_damaged", "tiles_left_out"):
         def change(f):
             f.attrs[name] = f.attrs[name] + 1
-        path = changed(change)
+        path = victim(change)
         says(run(H5SPEC, "verify", path, status=1).err, path, "contradict the counts of tiles")
 
 
@@ -637,8 +561,7 @@ def move_a_count(path, where):
 
 
 def test_merge_rejects_a_moved_count():
-    path = os.path.join(tmp(), "r.h5")
-    shutil.copy(spectrum(store(good())), path)
+    path = copied(spectrum(store(good())), "r.h5")
     move_a_count(path, "slides/good/histogram")
     merge = [H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), path]
     says(run(*merge, status=1).err, path, "histogram is damaged (CRC mismatch)")
@@ -648,8 +571,7 @@ def test_merge_rejects_a_moved_count():
 
 
 def test_a_total_that_does_not_add_up():
-    path = os.path.join(tmp(), "r.h5")
-    shutil.copy(spectrum(store(good())), path)
+    path = copied(spectrum(store(good())), "r.h5")
     with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         f["histogram"][0] = 12345
         reseal(f)
@@ -684,15 +606,9 @@ def test_verify_of_stores_and_results():
 
 def test_a_flipped_byte_that_unpacks():
     # codec none: only the CRC can show it
-    path = os.path.join(tmp(), "flipped.h5")
-    shutil.copy(store(good(), "--codec", "none"), path)
-    with h5py.File(path, "r") as f:
-        info = f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0))
-    with open(path, "r+b") as f:
-        f.seek(info.byte_offset + 1000)
-        b = f.read(1)
-        f.seek(-1, 1)
-        f.write(bytes([b[0] ^ 1]))
+    plain = store(made("--size", "600x500", name="victim"), "--codec", "none")
+    with h5py.File(plain, "r") as f:
+        path = flipped(plain, f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0)).byte_offset + 1000)
     why = path + ": CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again"
     says(run(H5SPEC, "verify", path, status=1).err, why, "1 of 9 chunks")
     says(run(H5SPEC, "tune", path, status=1).err, why)
@@ -713,7 +629,7 @@ def test_a_damaged_tissue_map():
         f["tissue/mask"].attrs.update(attrs)
 
     for change in (no_cell, another_cell, another_size):
-        path = changed(change)
+        path = victim(change)
         out = os.path.join(tmp(), "x.h5")
         p = run(H5SPEC, "run", "--tissue-only", "-o", out, path, status=1)
         says(p.err, path + ": tissue map", "0 done, 1 failed")
@@ -750,8 +666,8 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     s = store(good())
     r = os.path.join(tmp(), "r.h5")
     run(H5SPEC, "run", "-q", "--device", "cpu", "-o", r, s)
-    stores, results, slides = write("stores", s.encode()), write("results", r.encode()), write("slides", good().encode())
-    regions = write("r.geojson", b'{"type": "Feature", "properties": {"classification": {"name": "A"}},'
+    stores, results, slides = file_of("stores", s.encode()), file_of("results", r.encode()), file_of("slides", good().encode())
+    regions = file_of("r.geojson", b'{"type": "Feature", "properties": {"classification": {"name": "A"}},'
                     b' "geometry": {"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}}')
     out = tmp()
     commands = [[H5SPEC, "run", "--device", "cpu", "--roi-class", "A", "--roi", regions, "--list", stores, "-o", out + "/r.h5"],
