@@ -36,40 +36,29 @@ def found(folder, *options, status=0):
 
 # --- folders ---
 
-def test_linked_subfolders_are_searched():
+FOLDERS = [  # what is in it, with links to an archive of x.svs and deep/y.svs; stores, words of each path of --verbose
+    (("a.svs", "batch2 -> {}"), ["a.h5", "x.h5", "y.h5"], {}),
+    (("p -> {}", "q -> {}"), ["x.h5", "y.h5"], {}),  # searched once
+    (("a.svs", "sub/b.svs", "sub/up -> ..", "sub/self -> .", "out -> ../.."), ["a.h5", "b.h5"],
+     {link: "skipped: leads to a folder" for link in ("sub/up", "sub/self", "out")}),
+    (("a.svs", "gone.svs -> nowhere.svs", "notes.txt -> nowhere"), ["a.h5"],
+     {"gone.svs": "dangling link", "notes.txt": "skipped: dangling link"}),
+    # a folder of slides on a file system that is not mounted must not be left out unnoticed
+    (("a.svs", "batch2 -> /archive/not/mounted"), ["a.h5"], {"batch2": "dangling link"}),
+    (("a.svs", ".hidden.svs", "notes.txt"), ["a.h5"], {".hidden.svs": "skipped: hidden", "notes.txt": "skipped: its name"}),
+    (("m.mrxs", "m/Slidedat.ini", "m/extra.tif", "other/a.svs"), ["a.h5", "m.h5"], {"m": "skipped: holds the data of a MIRAX slide"}),
+]
+
+
+def test_which_files_of_a_folder_are_slides():
     archive = tree("x.svs", "deep/y.svs")
-    stores, err = found(tree("a.svs", "batch2 -> " + archive))
-    expect(stores == ["a.h5", "x.h5", "y.h5"], "%s: %s", stores, err)
-
-
-def test_link_loops_end():
-    folder = tree("a.svs", "sub/b.svs", "sub/up -> ..", "sub/self -> .", "out -> ../..")
-    stores, err = found(folder, "--verbose")
-    expect(stores == ["a.h5", "b.h5"], "%s", stores)
-    for link in ("sub/up", "sub/self", "out"):
-        says(err, os.path.join(folder, link) + ": skipped: leads to a folder")
-
-
-def test_folder_linked_twice_is_searched_once():
-    archive = tree("x.svs")
-    stores, err = found(tree("p -> " + archive, "q -> " + archive))
-    expect(stores == ["x.h5"], "%s", stores)
-
-
-def test_dangling_link_to_a_slide_is_a_failed_input():
-    folder = tree("a.svs", "gone.svs -> nowhere.svs", "notes.txt -> nowhere")
-    stores, err = found(folder, "--verbose", status=1)
-    expect(stores == ["a.h5"], "%s", stores)
-    says(err, os.path.join(folder, "gone.svs") + ": dangling link", "1 failed",
-         os.path.join(folder, "notes.txt") + ": skipped: dangling link")
-
-
-def test_dangling_link_to_a_folder_is_a_failed_input():
-    """A folder of slides on a file system that is not mounted must not be left out unnoticed."""
-    folder = tree("a.svs", "batch2 -> /archive/not/mounted")
-    stores, err = found(folder, status=1)
-    expect(stores == ["a.h5"], "%s", stores)
-    says(err, os.path.join(folder, "batch2") + ": dangling link", "1 failed")
+    for paths, want, words in FOLDERS:
+        folder = tree(*(path.format(archive) for path in paths))
+        failed = "dangling link" in words.values()
+        stores, err = found(folder, "--verbose", status=int(failed))
+        expect(stores == want, "%s: %s", paths, stores)
+        says(err, *(os.path.join(folder, path) + ": " + word for path, word in words.items()), "%d failed" % failed)
+        expect("skipped:" not in found(folder, status=int(failed))[1], "listed without --verbose")
 
 
 def test_series_of_nested_folders_stay_apart():
@@ -81,12 +70,6 @@ def test_series_of_nested_folders_stay_apart():
     _, err = found(folder, "--verbose", status=1)
     says(err, "y.dcm: skipped: belongs to the DICOM series of x.dcm", "b.dcm: skipped: belongs to the DICOM series of z.dcm",
          "2 failed")
-
-
-def test_verbose_lists_what_is_skipped():
-    folder = tree("a.svs", ".hidden.svs", "notes.txt")
-    says(found(folder, "--verbose")[1], ".hidden.svs: skipped: hidden", "notes.txt: skipped: its name")
-    expect("skipped:" not in found(folder)[1], "listed without --verbose")
 
 
 def test_inputs_can_be_printed_for_other_programs():
@@ -166,13 +149,6 @@ def test_dicom_header_that_lies():
         found(folder, status=1)
 
 
-def test_mirax_slide_with_its_folder_is_one_slide():
-    folder = tree("m.mrxs", "m/Slidedat.ini", "m/extra.tif", "other/a.svs")
-    stores, err = found(folder, "--verbose", status=None)
-    says(err, os.path.join(folder, "m") + ": skipped: holds the data of a MIRAX slide")
-    expect("a.h5" in stores and "extra.h5" not in stores, "%s", stores)
-
-
 def test_vms_set_is_one_slide():
     folder = os.path.dirname(real("Hamamatsu-VMS/CMU-1-40x - 2010-01-12 13.24.05.vms"))
     _, err = found(folder, status=None)
@@ -211,10 +187,9 @@ def test_keep_tree_separates_slides_of_one_name():
     stores, err = found(folder, status=1)
     expect(stores == ["slide.h5"], "%s", stores)
     says(err, "would overwrite the store of", "--keep-tree", "2 failed")
-    stores, err = found(folder, "--keep-tree")
-    expect(stores == ["patient1/slide.h5", "patient2/slide.h5", "slide.h5"], "%s", stores)
-    stores, _ = found(folder + "/", "--keep-tree")
-    expect(stores == ["patient1/slide.h5", "patient2/slide.h5", "slide.h5"], "%s", stores)
+    for name in (folder, folder + "/"):
+        stores, err = found(name, "--keep-tree")
+        expect(stores == ["patient1/slide.h5", "patient2/slide.h5", "slide.h5"], "%s", stores)
 
 
 def test_names_with_control_characters_do_not_reach_the_terminal():
