@@ -42,23 +42,29 @@ OUTLINE = (500, 300, 1100, 900)  # x, y, width, height
 KNOWN = ("--size", "2400x1900", "--tissue", "rect:%d,%d,%d,%d" % OUTLINE)
 
 
-def check_outline(*options, convert=()):
-    path = store(made(*KNOWN, *options), *convert)
-    mask, attributes = mask_of(path)
+YCBCR = ("--photometric", "ycbcr", "--tile", "256")
+IHC = ("--levels", "2", "--stain", "ihc")  # brown (DAB) and blue: a threshold of the hue lies between them and would miss the brown
+OUTLINES = [  # options of mkslide and of wsi2h5
+    ((), ()), (("--levels", "3"), ()), ((*YCBCR, "--levels", "2"), ()),
+    # from tiles at 1/8
+    ((), ("--tissue-only",)), ((*YCBCR, "--subsampling", "420"), ("--gray",)), (YCBCR, ("--codec", "jpeg")),
+    # where there is no 1/8
+    (("--tile", "252x260"), ("--tissue-only",)), (("--compression", "33005", "--tile", "256"), ("--tissue-only",)),
+    (("--compression", "none", "--tile", "256"), ("--gray",)),
+    (("--levels", "2", "--stain", "pale"), ()), (IHC, ()), (IHC, ("--tissue-only",)), (IHC, ("--tissue-thresholds", "0,0.1")),
+    (IHC, ("--tissue-thresholds", "0,0.1", "--tissue-only")),
+]
+
+
+def test_known_outline():
     want = rectangle(2400, 1900, *OUTLINE)
-    expect(mask.shape == want.shape and mask.dtype == np.uint8, "shape %s", mask.shape)
-    expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
-    expect(attributes["cell"] == 32 and 0 < attributes["dark"] < attributes["glass"] < 256, "%s", attributes)
-    expect(abs(attributes["tissue_fraction"] - mask.mean()) < 1e-12, "fraction")
-
-
-def test_known_outline_from_the_tiles_themselves():
-    check_outline()
-
-
-def test_known_outline_from_a_coarse_level():
-    check_outline("--levels", "3")
-    check_outline("--levels", "2", "--photometric", "ycbcr", "--tile", "256")
+    for options, conversion in OUTLINES:
+        mask, attributes = mask_of(store(made(*KNOWN, *options), *conversion))
+        expect(mask.shape == want.shape and mask.dtype == np.uint8, "shape %s", mask.shape)
+        expect(iou(mask, want) >= 0.95, "%s %s: IoU %f", options, conversion, iou(mask, want))
+        own = "--tissue-thresholds" in conversion
+        expect(attributes["cell"] == 32 and (own or 0 < attributes["dark"] < attributes["glass"] < 256), "%s", attributes)
+        expect(abs(attributes["tissue_fraction"] - mask.mean()) < 1e-12, "fraction")
 
 
 def test_a_laid_pyramid_gives_the_map_of_its_tiles():
@@ -68,23 +74,11 @@ def test_a_laid_pyramid_gives_the_map_of_its_tiles():
     expect(iou(*masks) >= 0.9 and 0.02 < masks[0].mean() < 0.98, "IoU %f of %f", iou(*masks), masks[0].mean())
 
 
-def test_known_outline_at_an_eighth():
-    check_outline(convert=("--tissue-only",))
-    check_outline("--photometric", "ycbcr", "--subsampling", "420", "--tile", "256", convert=("--gray",))
-    check_outline("--photometric", "ycbcr", "--tile", "256", convert=("--codec", "jpeg"))
-
-
 def test_tiles_at_an_eighth_count_to_their_last_column():
     for x, width in ((240, 960), (720, 1200)):  # from tile to tile
         slide = made("--size", "2400x1900", "--tissue", "rect:%d,300,%d,900" % (x, width))
         want, mask = (mask_of(store(slide, "--codec", codec))[0] for codec in ("none", "jpeg"))
         expect((mask == want).all(), "%d cells of %d differ", (mask != want).sum(), want.sum())
-
-
-def test_known_outline_where_there_is_no_eighth():
-    check_outline("--tile", "252x260", convert=("--tissue-only",))
-    check_outline("--compression", "33005", "--tile", "256", convert=("--tissue-only",))
-    check_outline("--compression", "none", "--tile", "256", convert=("--gray",))
 
 
 def test_gray_stores_have_the_map_of_colour_stores():
@@ -226,23 +220,6 @@ def test_gaps_between_pale_nuclei_are_closed():
     for codec in ("none", "deflate", "lz4"):
         mask, _ = mask_of(store(path, "--codec", codec))
         expect((mask == want).all(), "%s: %s", codec, np.argwhere(mask != want)[:9])
-
-
-def masks_of_stain(stain, *options):
-    path = store(made(*KNOWN, "--levels", "2", "--stain", stain, name=stain), *options)
-    return mask_of(path)[0], rectangle(2400, 1900, *OUTLINE)
-
-
-def test_pale_slides():
-    mask, want = masks_of_stain("pale")
-    expect(iou(mask, want) >= 0.95, "IoU %f", iou(mask, want))
-
-
-def test_brown_and_blue_are_found():
-    """Brown (DAB) and blue: a threshold of the hue lies between them and would miss the brown."""
-    for options in ((), ("--tissue-only",), ("--tissue-thresholds", "0,0.1"), ("--tissue-thresholds", "0,0.1", "--tissue-only")):
-        mask, want = masks_of_stain("ihc", *options)
-        expect(iou(mask, want) >= 0.95, "%s: IoU %f", options, iou(mask, want))
 
 
 def test_thresholds_are_the_definition():
@@ -555,21 +532,16 @@ def test_bad_masks():
     slide, out = made(*KNOWN), tmp()
     image = picture(240, 190, *OUTLINE)
     good = open(png(os.path.join(tmp(), "m.png"), image), "rb").read()
-    def file(name, data):
-        path = os.path.join(tmp(), name)
-        with open(path, "wb") as f:
-            f.write(data)
-        return path
     flipped = bytearray(good)
     flipped[len(good) // 2] ^= 255
     cases = [
-        (file("m.png", b""), "not a valid PNG"), (file("m.png", b"hello, no picture"), "not a valid PNG"), (file("m.png", good[:len(good) // 2]), "not a valid PNG"),
-        (file("m.png", bytes(flipped)), "not a valid PNG"), (png(os.path.join(tmp(), "m.png"), image.T.copy()), "190 x 240 px has another shape than the slide, 2400 x 1900 px"),
+        (file_of("m.png", b""), "not a valid PNG"), (file_of("m.png", b"hello, no picture"), "not a valid PNG"), (file_of("m.png", good[:len(good) // 2]), "not a valid PNG"),
+        (file_of("m.png", bytes(flipped)), "not a valid PNG"), (png(os.path.join(tmp(), "m.png"), image.T.copy()), "190 x 240 px has another shape than the slide, 2400 x 1900 px"),
         (png(os.path.join(tmp(), "m.png"), image[:180]), "another shape"), (png(os.path.join(tmp(), "m.png"), image[:1, :1]), "another shape"),
-        (png(os.path.join(tmp(), "m.png"), image, interlace=1), "interlaced"), (file("m.tif", b"x"), "a tissue mask is a .png or .geojson file"),
-        (file("m.geojson", b'{"type": "GeometryCollection", "geometries": [{"type": "Polygon", "coordinates": [[[0, 0], [900, 0], [0, 900]]]}, {"type": "Circle"}]}'), 'unknown geometry "Circle"'),
-        (file("m.geojson", b"{"), "not valid JSON"), (file("m.json", b'{"type": "Point", "coordinates": [1, 2]}'), "has no polygon"),
-        (file("m.geojson", b'{"type": "Polygon", "coordinates": [[[9000, 0], [9100, 0], [9000, 100]]]}'), "lie outside of the slide, which has 2400 x 1900"),
+        (png(os.path.join(tmp(), "m.png"), image, interlace=1), "interlaced"), (file_of("m.tif", b"x"), "a tissue mask is a .png or .geojson file"),
+        (file_of("m.geojson", b'{"type": "GeometryCollection", "geometries": [{"type": "Polygon", "coordinates": [[[0, 0], [900, 0], [0, 900]]]}, {"type": "Circle"}]}'), 'unknown geometry "Circle"'),
+        (file_of("m.geojson", b"{"), "not valid JSON"), (file_of("m.json", b'{"type": "Point", "coordinates": [1, 2]}'), "has no polygon"),
+        (file_of("m.geojson", b'{"type": "Polygon", "coordinates": [[[9000, 0], [9100, 0], [9000, 100]]]}'), "lie outside of the slide, which has 2400 x 1900"),
     ]
     for path, why in cases:
         p = run(WSI2H5, "--tissue-mask", path, "-o", out, slide, status=1)
