@@ -1,22 +1,13 @@
 """Codec jpeg: the slide's own tiles in the store, with the pixels of libjpeg-turbo for every reader."""
 import csv
 import ctypes
-import glob
-import json
-import os
 import random
-import re
-import shutil
 import struct
-import subprocess
-import sys
-import zlib
 
 import h5py
 import numpy as np
 
-from lib import (BUILD, H5SPEC, MKSLIDE, ROOT, SAN, WSI2H5, Skip, content, equal, expect, failing_allocations, json_lines,
-                 later, made, main, real, reseal, run, same_build, says, spectrum, store, tmp, without_tissue)
+from lib import *
 from tiffpatch import Tiff
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
@@ -203,8 +194,7 @@ def test_chunks_are_whole_files_without_texts():
 
 def test_entropy_coded_data_are_the_slides():
     slide = kind("420")
-    with open(slide, "rb") as f:
-        source = f.read()
+    source = bytes_in(slide)
     for _, _, _, data, _ in chunks_of(store(slide, *JPEG)):
         scan = data[data.index(b"\xff\xda"):]
         expect(scan in source, "a scan that is not in the slide")
@@ -234,8 +224,7 @@ def test_damaged_and_missing_tiles():
 
 def tile_places(slide):
     """Offset and size of the tiles of a classic little-endian TIFF's first directory."""
-    with open(slide, "rb") as f:
-        data = f.read()
+    data = bytes_in(slide)
     at, = struct.unpack_from("<I", data, 4)
     n, = struct.unpack_from("<H", data, at)
     tags = {}
@@ -255,15 +244,12 @@ def test_changed_bytes_mark_the_same_tiles_as_none():
         slide = made("--size", "1500x1100", "--tile", "128", "--no-thumbnail", *options, name="changed_" + name)
         offsets, sizes = tile_places(slide)
         for _ in range(3):
-            with open(slide, "rb") as f:
-                data = bytearray(f.read())
+            data = bytearray(bytes_in(slide))
             for offset, size in zip(offsets, sizes):
                 for _ in range(r.choice((0, 1, 1, 2))):
                     at = r.randrange(min(size, 700)) if r.random() < 0.5 else r.randrange(size)
                     data[offset + at] = r.choice((0, 255, r.randrange(256), data[offset + at] ^ 1 << r.randrange(8)))
-            path = os.path.join(tmp(), "changed.svs")
-            with open(path, "wb") as f:
-                f.write(data)
+            path = file_of("changed.svs", data)
             marked = []
             for options in (JPEG, ("--codec", "none"), (*JPEG, "--no-tissue")):  # without a map tiles are only checked
                 out = os.path.join(tmp(), "s.h5")
@@ -278,15 +264,12 @@ def test_changed_bytes_mark_the_same_tiles_as_none():
 
 def test_markers_that_libjpeg_warns_of_are_damage():
     slide = made("--size", "700x500", "--complete-tiles", "--comments", "--photometric", "ycbcr", name="markers")
-    with open(slide, "rb") as f:
-        data = bytearray(f.read())
+    data = bytearray(bytes_in(slide))
     offsets, sizes = tile_places(slide)
     for tile, name, at, value in ((0, b"JFIF", 5, 2), (2, b"Adobe", 11, 2), (3, b"Adobe", 11, 7), (4, b"Adobe", 11, 0),
                                   (5, b"Adobe", 0, 0), (1, b"JFIF", 0, 0), (2, b"JFIF", 0, 0), (3, b"JFIF", 0, 0)):
         data[data.index(name, offsets[tile], offsets[tile] + sizes[tile]) + at] = value
-    path = os.path.join(tmp(), "markers.svs")
-    with open(path, "wb") as f:
-        f.write(data)
+    path = file_of("markers.svs", data)
     marked = []
     for codec in ("jpeg", "none"):
         out = os.path.join(tmp(), "s.h5")
@@ -335,22 +318,17 @@ def test_fallback_says_why():
         expect(not os.path.exists(fresh), "a store")
 
 
-def test_strict_codec_keeps_a_store_of_codec_jpeg():
-    out = os.path.join(tmp(), "s.h5")
-    for done in ("1 converted", "1 skipped (up to date)"):
-        says(run(WSI2H5, *JPEG, "--strict-codec", "-o", out, kind("rgb")).err, done)
+def test_finished_stores_are_skipped():
+    for options in ((), ("--strict-codec",)):
+        out = os.path.join(tmp(), "s.h5")
+        for done in ("1 converted", "1 skipped (up to date)"):
+            says(run(WSI2H5, *JPEG, *options, "-o", out, kind("rgb")).err, done)
+    says(run(WSI2H5, "-o", out, kind("rgb"), status=1).err, "was made with --codec jpeg")
 
 
 def test_strict_codec_needs_codec_jpeg():
     p = run(WSI2H5, "--strict-codec", "-o", os.path.join(tmp(), "x.h5"), kind("rgb"), status=2)
     says(p.err, "--strict-codec has an effect with --codec keep, jpeg and j2k only")
-
-
-def test_finished_stores_are_skipped():
-    out = os.path.join(tmp(), "s.h5")
-    run(WSI2H5, *JPEG, "-o", out, kind("rgb"))
-    says(run(WSI2H5, *JPEG, "-o", out, kind("rgb")).err, "1 skipped (up to date)")
-    says(run(WSI2H5, "-o", out, kind("rgb"), status=1).err, "was made with --codec jpeg")
 
 
 def test_equal_bytes_for_any_number_of_threads():
@@ -432,17 +410,14 @@ def test_thumbnail_that_cannot_be_kept_is_packed():
 
 def changed_thumbnail(change, right_crc=True):
     """A copy of a jpeg store with (mask, bytes) = change(mask, bytes) of the thumbnail's strip 1."""
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(kind("420"), *JPEG), path)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+    def put(f):
         t = f["associated/thumbnail"]
         mask, data = change(*t.id.read_direct_chunk((16, 0, 0)))
         t.id.write_direct_chunk((16, 0, 0), data, filter_mask=mask)
         if right_crc:
             strips = [t.id.read_direct_chunk((row, 0, 0))[1] for row in range(0, t.shape[0], 16)]
             t.attrs["stored_crc32"] = np.int64(zlib.crc32(b"".join(strips)))
-        reseal(f)
-    return path
+    return changed(store(kind("420"), *JPEG), put)
 
 
 def check_rejected_thumbnail(path, *words):
@@ -468,25 +443,19 @@ def test_damaged_thumbnail():
         else:
             check_rejected_thumbnail(path, "cannot unpack")
     says(run(H5SPEC, "verify", changed_thumbnail(lambda m, d: (1, d + b"\0")), status=1).err, "thumbnail", "impossible size")
-    path = changed_thumbnail(lambda m, d: (m, d))
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        del f["associated/thumbnail"].attrs["stored_crc32"]
-        reseal(f)
+    path = changed(store(kind("420"), *JPEG), lambda f: f["associated/thumbnail"].attrs.__delitem__("stored_crc32"))
     says(run(H5SPEC, "verify", path, status=1).err, "stored_crc32")
 
 
-def changed_store(change, slide=None):
-    """A copy of a jpeg store with change(data of chunk 1) in place of chunk 1, and the right CRC."""
-    path = os.path.join(tmp(), "s.h5")
-    shutil.copy(store(slide or kind("420"), *JPEG), path)
-    _, _, _, data, _ = list(chunks_of(path))[1]
-    new = change(data)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+def changed_chunk(change, crc=0):
+    """A copy of a jpeg store with change(data of chunk 1) in place of chunk 1, and its CRC, exclusive or `crc`."""
+    def put(f):
         g = f["groups/00001"]
-        g["pixels"].id.write_direct_chunk((0, g["pixels"].chunks[1], 0), new)
-        g["tile_crc32"][0, 1] = zlib.crc32(new)
-        reseal(f)
-    return path
+        at = 0, g["pixels"].chunks[1], 0
+        new = change(g["pixels"].id.read_direct_chunk(at)[1])
+        g["pixels"].id.write_direct_chunk(at, new)
+        g["tile_crc32"][0, 1] = zlib.crc32(new) ^ crc
+    return changed(store(kind("420"), *JPEG), put)
 
 
 def other_size(data):
@@ -508,7 +477,7 @@ WRONG = {
 
 def test_chunks_with_a_valid_crc_that_are_no_tiles():
     for what, change in WRONG.items():
-        path = changed_store(change)
+        path = changed_chunk(change)
         out = os.path.join(tmp(), "r.h5")
         says(run(H5SPEC, "--device", "cpu", "-o", out, path, status=1).err,
              "%s: cannot unpack chunk at row 0, column 1 of group 1" % path)
@@ -522,12 +491,7 @@ def test_chunks_with_a_valid_crc_that_are_no_tiles():
 
 
 def test_changed_bytes_without_their_crc():
-    def spoil(data):
-        return data[:-9] + b"\0" + data[-8:]
-    path = changed_store(spoil)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        f["groups/00001/tile_crc32"][0, 1] ^= 1
-        reseal(f)
+    path = changed_chunk(lambda d: d[:-9] + b"\0" + d[-8:], crc=1)
     for options in ((), ("--quick",)):
         says(run(H5SPEC, "verify", *options, path, status=1).err, "CRC mismatch in chunk at row 0, column 1")
 
@@ -535,17 +499,14 @@ def test_changed_bytes_without_their_crc():
 def test_filter_mask_is_checked():
     """By which other programs know what to decode; of the last chunk, because HDF5 is slow to find each."""
     for codec, mask in (("jpeg", 1), ("deflate", 2)):
-        path = os.path.join(tmp(), "s.h5")
-        shutil.copy(store(kind("420"), "--codec", codec), path)
-        row, column, _, data, _ = list(chunks_of(path))[-1]
-        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+        def put(f):
             g = f["groups/00001"]
-            # HDF5 keeps the old mask where the size is the same
             rows, cols, _ = g["pixels"].chunks
-            at = g["tile_crc32"].shape[0] - 1, g["tile_crc32"].shape[1] - 1
-            g["pixels"].id.write_direct_chunk((at[0] * rows, at[1] * cols, 0), data + b"\0", filter_mask=mask)
-            g["tile_crc32"][at] = zlib.crc32(data + b"\0")
-            reseal(f)
+            r, c = (n - 1 for n in g["tile_crc32"].shape)
+            data = g["pixels"].id.read_direct_chunk((r * rows, c * cols, 0))[1] + b"\0"  # HDF5 keeps the old mask where the size is the same
+            g["pixels"].id.write_direct_chunk((r * rows, c * cols, 0), data, filter_mask=mask)
+            g["tile_crc32"][r, c] = zlib.crc32(data)
+        path = changed(store(kind("420"), "--codec", codec), put)
         says(run(H5SPEC, "verify", "--quick", path, status=1).err, path, "group 00001", "index of the chunks contradicts")
 
 
@@ -553,26 +514,16 @@ def test_one_version_is_read():
     for source in (store(kind("420"), *JPEG), store(kind("420"))):
         expect(attributes(source)["format_version"] == 1, "version")
         for version in (0, 2, 3):
-            path = os.path.join(tmp(), "s.h5")
-            shutil.copy(source, path)
-            with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-                f.attrs["format_version"] = np.int64(version)
-                reseal(f)
+            path = changed(source, lambda f: f.attrs.create("format_version", np.int64(version)))
             for argv in (["verify"], ["info"], ["run", "-o", os.path.join(tmp(), "r.h5")]):
                 says(run(H5SPEC, *argv, path, status=1).err, path + ": format_version %d; this program reads 1" % version)
 
 
-
 def test_filter_values_are_checked():
     for values in ((90, 240, 232, 1), (90, 240, 240, 0), (90, 240, 240)):
-        path = os.path.join(tmp(), "s.h5")
-        shutil.copy(store(kind("420"), *JPEG), path)
-        with open(path, "r+b") as f:
-            data = bytearray(f.read())
-            old = struct.pack("<4I", 90, 240, 240, 1)
-            expect(data.count(old) >= 1, "no values")
-            f.seek(0)
-            f.write(data.replace(old, struct.pack("<%dI" % len(values), *values) + b"\0" * (16 - 4 * len(values))))
+        data, old = bytes_in(store(kind("420"), *JPEG)), struct.pack("<4I", 90, 240, 240, 1)
+        expect(old in data, "no values")
+        path = file_of("s.h5", data.replace(old, struct.pack("<%dI" % len(values), *values).ljust(16, b"\0")))
         # HDF5's checksum or ours; HDF5 itself leaks what it has read of a header whose checksum is wrong
         run(H5SPEC, "verify", path, status=1, env=dict(os.environ, LSAN_OPTIONS="detect_leaks=0"))
 
@@ -651,16 +602,14 @@ def test_installed_plug_in():
 
 def test_libjpeg_of_another_abi_is_named_in_its_own_words():
     """It was reported as damage of every tile."""
-    shim = os.path.join(BUILD, "tests", "torture_abi.so")
     if SAN:
         raise Skip("a sanitizer does not go with a preloaded library")
-    env = dict(os.environ, LD_PRELOAD=shim)
+    env = dict(os.environ, LD_PRELOAD=os.path.join(BUILD, "tests", "torture_abi.so"))
     slide, s = made("--size", "600x500"), store(made("--size", "600x500"), "--codec", "jpeg")
     for argv in ((WSI2H5, "-o", os.path.join(tmp(), "x.h5"), slide), (H5SPEC, "run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5"), s)):
         p = run(*argv, status=1, env=env)
         says(p.err, argv[-1], "Wrong JPEG library version: library is 80, caller expects 62", "install the libjpeg")
         expect("damaged" not in p.err.splitlines()[0], "%s", p.err)
-
 
 
 HISTORY = {  # options of mkslide: quality, subsampling, whether it shows that the tiles were compressed twice
