@@ -489,43 +489,21 @@ def test_copied_from_the_store():
 # --- damaged results ---
 
 
-def changed(change):
-    """A result with one change, its checksums made right."""
-    path = os.path.join(tmp(), "changed.h5")
-    shutil.copy(spectrum(plain()), path)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
-        (s,) = f["slides"].values()
-        change(s)
-        reseal(f)
-    return path
+def without_flags(s):
+    del s["window_flags"]
+
+
+DAMAGES = [  # what is done to the slide's group, words
+    (lambda s: s["profile_sums"].__setitem__(0, 1 << 60), "profile_sums"), (without_flags, "window_flags"),
+    (lambda s: s["spectrum_tissue"].attrs.modify("windows", np.int64(1 << 40)), "windows"),
+    (lambda s: s.attrs.modify("tissue_fraction", 1.5), "tissue_fraction"), (lambda s: s.attrs.modify("mpp_x", -0.25), "mpp_x"),
+    (lambda s: s.attrs.create("jpeg_quality", np.int64(101)), "jpeg_quality"), (lambda s: s.attrs.create("glass_std", 1e6), "glass_std"),
+]
 
 
 def test_damaged_features_are_found():
-    def sums(s):
-        s["profile_sums"][0] = 1 << 60
-
-    def shape(s):
-        s["spectrum_tissue"].attrs.modify("windows", np.int64(1 << 40))
-
-    def missing(s):
-        del s["window_flags"]
-
-    def fraction(s):
-        s.attrs.modify("tissue_fraction", 1.5)
-
-    def mpp(s):
-        s.attrs.modify("mpp_x", -0.25)
-
-    def quality(s):
-        s.attrs["jpeg_quality"] = np.int64(101)
-
-    def glass(s):
-        s.attrs["glass_std"] = 1e6
-
-    for change, words in ((sums, "profile_sums"), (shape, "windows"), (missing, "window_flags"),
-                          (fraction, "tissue_fraction"), (mpp, "mpp_x"),
-                          (quality, "jpeg_quality"), (glass, "glass_std")):
-        path = changed(change)
+    for change, words in DAMAGES:
+        path = changed(spectrum(plain()), lambda f: change(*f["slides"].values()))
         says(run(H5SPEC, "info", path, status=1).err, path, words)
 
 
