@@ -6,7 +6,6 @@
  * (seed, x, y), and damage at chosen tiles. Equal arguments give equal bytes: only integers are
  * used, and no time stamps.
  *
- *   mkslide_base     errors, memory and text
  *   mkslide_picture  pixels of any level, row by row. A row of a coarser level averages 4 rows of
  *                    the level above, so memory is a few rows, tiles come in any order, and levels
  *                    agree
@@ -18,7 +17,7 @@
  *                    size; coarser levels are made of its tiles, reduced
  *   mkslide_containers  descriptions of TIFF files of other programs: --container
  *   mkslide_options  the command line
- *   mkslide          descriptions, damage, levels, associated images, main
+ *   mkslide          errors, memory, descriptions, damage, levels, associated images, main
  *
  * The first error ends the program with status 1, or 2 for wrong usage.
  */
@@ -27,19 +26,50 @@
 #include "common/base/number.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+void die(int status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("mkslide: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    exit(status);
+}
+
+void mem_write(struct mem *m, const void *data, size_t n)
+{
+    if (m->pos + n > m->cap) {
+        m->cap = 2 * (m->pos + n);
+        m->data = realloc(m->data, m->cap);
+        if (!m->data)
+            memory_end();
+    }
+    if (n)
+        memcpy(m->data + m->pos, data, n);
+    m->pos += n;
+    m->len = m->pos > m->len ? m->pos : m->len;
+}
+
+void mem_set(struct mem *m, const void *data, size_t n)
+{
+    m->pos = m->len = 0;
+    mem_write(m, data, n);
+}
+
 static char *field(const char *name, const char *value)
 {
-    return strcmp(value, "none") ? text_make("|%s = %s", name, value) : text_make("%s", "");
+    return strcmp(value, "none") ? memory_print("|%s = %s", name, value) : memory_copy("");
 }
 
 static char *tail_make(const struct opts *o)
 {
     char *appmag = field("AppMag", o->appmag), *mpp = field("MPP", o->mpp);
-    char *tail = text_make(
+    char *tail = memory_print(
         "%s|StripeWidth = 2040|ScanScope ID = SS1302|Filename = Patient^Doe^Jane|Title = Case 4711"
         "|Date = 12/29/09|Time = 09:59:15|User = b414003d-95c6-48b0-9369-8010ed517ba7"
         "|Barcode = 0815|Parmset = USM Filter%s|Left = 25.691574|Top = 23.449873"
@@ -60,14 +90,14 @@ static char *level_description(const struct maker *m, uint32_t level)
     const char *name = m->form.ycbcr && m->codec == codecs ? "JPEG/YCC" : m->codec->text;
     if (level)
         snprintf(scaled, sizeof scaled, " -> %ux%u", w >> 2 * level, h >> 2 * level);
-    return text_make(LIBRARY "\r\n%ux%u [0,0 %ux%u] (%ux%u)%s %s Q=%d%s", w, h, w, h, m->tile_w,
-                     m->tile_h, scaled, name, m->form.quality, m->tail);
+    return memory_print(LIBRARY "\r\n%ux%u [0,0 %ux%u] (%ux%u)%s %s Q=%d%s", w, h, w, h, m->tile_w,
+                        m->tile_h, scaled, name, m->form.quality, m->tail);
 }
 
 static void icc_fake(struct mem *m, uint32_t n)
 {
     static const char head[] = "\2\x10\0\0scnrRGB XYZ \7\xd9\0\14\0\35\0\0\0\0\0\0acsp";
-    uint8_t *p = alloc(n, 1);
+    uint8_t *p = memory_need(n, 1);
     for (uint32_t i = 132; i < n; i++)
         p[i] = (uint8_t)hash3(7, i, 0);
     for (uint32_t i = 0; i < 4; i++)
@@ -85,17 +115,17 @@ static void icc_load(struct mem *m, const char *name)
     struct err e = {""};
     if (!strncmp(name, "fake:", 5)) {
         if (number_int("--icc fake", name + 5, 132, 1 << 28, &size, &e))
-            die_usage("%s", e.msg);
+            die(2, "%s", e.msg);
         icc_fake(m, (uint32_t)size);
         return;
     }
     FILE *f = fopen(name, "rb");
     if (!f)
-        die("%s: %s", name, strerror(errno));
+        die(1, "%s: %s", name, strerror(errno));
     while ((n = fread(block, 1, sizeof block, f)) > 0)
         mem_write(m, block, n);
     if (ferror(f) || !m->len)
-        die("%s: cannot read a profile", name);
+        die(1, "%s: cannot read a profile", name);
     fclose(f);
 }
 
@@ -161,7 +191,7 @@ static void damage_apply(struct maker *m, enum damage_kind kind, uint32_t row, u
 /* The file's order of the tiles: the grid's, or a Fisher-Yates shuffle of it. */
 static uint32_t *tile_order(const struct opts *o, uint32_t n)
 {
-    uint32_t *order = alloc(n, sizeof *order);
+    uint32_t *order = memory_need(n, sizeof *order);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t j = o->shuffle ? hash3(o->seed + 300, i, n) % (i + 1) : i;
         order[i] = order[j];
@@ -217,7 +247,7 @@ static void damages_check(const struct opts *o, uint32_t cols, uint32_t rows)
         for (int i = 0; i < o->damaged[kind].n; i++) {
             const uint32_t *at = o->damaged[kind].at[i];
             if (at[0] >= cols || at[1] >= rows)
-                die_usage("there is no tile %u,%u", at[0], at[1]);
+                die(2, "there is no tile %u,%u", at[0], at[1]);
         }
 }
 
@@ -246,17 +276,17 @@ static void level_write(struct maker *m, uint32_t level)
                            : m->form.gray && !o->planes ? PHOTOMETRIC_MINISBLACK
                                                         : PHOTOMETRIC_RGB;
     const struct container *in = o->container;
-    char *text = level == 0 && o->description ? text_make("%s", o->description)
+    char *text = level == 0 && o->description ? memory_copy(o->description)
                  : in->describe               ? level ? NULL : in->describe(m)
                                : m->src.tif && level == 0 ? source_description(m)
                                               : level_description(m, level);
     if ((uint64_t)cols * rows > MAX_TILES)
-        die("%s: more than %d tiles", o->out, MAX_TILES);
+        die(1, "%s: more than %d tiles", o->out, MAX_TILES);
     if (level == 0)
         damages_check(o, cols, rows);
     const uint32_t n_planes = o->planes ? 3 : 1, n = cols * rows;
-    uint64_t *offsets = alloc((size_t)n_planes * n, sizeof *offsets);
-    uint64_t *counts = alloc((size_t)n_planes * n, sizeof *counts);
+    uint64_t *offsets = memory_need((size_t)n_planes * n, sizeof *offsets);
+    uint64_t *counts = memory_need((size_t)n_planes * n, sizeof *counts);
     if (m->src.tif && level > 0)
         source_shrink(m, 1u << 2 * level);
     for (uint32_t k = 0; k < n_planes; k++)
@@ -339,9 +369,9 @@ static void thumbnail_write(struct maker *m)
         w = sw * h / sh;
     }
     w = w ? w : 1, h = h ? h : 1;
-    uint8_t *rgb = alloc(w * h, 3);
-    char *text = text_make(LIBRARY "\n%ux%u -> %ux%u - %s", m->o->width, m->o->height, (uint32_t)w,
-                           (uint32_t)h, m->tail);
+    uint8_t *rgb = memory_need(w * h, 3);
+    char *text = memory_print(LIBRARY "\n%ux%u -> %ux%u - %s", m->o->width, m->o->height,
+                              (uint32_t)w, (uint32_t)h, m->tail);
     picture_sample(&m->picture, (uint32_t)w, (uint32_t)h, (uint32_t)w, rgb);
     const struct form plain = plain_form(m);
     strips_write(m, m->o->like_tiles ? &m->form : &plain, rgb, (uint32_t)w, (uint32_t)h, 16,
@@ -354,7 +384,7 @@ static void thumbnail_write(struct maker *m)
 static void label_write(struct maker *m)
 {
     enum { W = 387, H = 463 };
-    uint8_t *rgb = alloc(W * H, 3);
+    uint8_t *rgb = memory_need(W * H, 3);
     memset(rgb, 235, 3 * W * H);
     for (uint32_t y = 280; y < 400; y++)
         for (uint32_t x = 40; x < 340; x++)
@@ -369,7 +399,7 @@ static void label_write(struct maker *m)
 static void macro_write(struct maker *m)
 {
     enum { W = 1280, H = 431, LEFT = 460 };
-    uint8_t *rgb = alloc(W * H, 3);
+    uint8_t *rgb = memory_need(W * H, 3);
     memset(rgb, 215, 3 * W * H);
     picture_sample(&m->picture, W - LEFT - 40, H - 40, W, rgb + 3 * (20 * W + LEFT));
     const struct form plain = plain_form(m);
@@ -424,7 +454,7 @@ int main(int argc, char **argv)
         m.out.big |= source_needs_big(&m);
     }
     m.tail = tail_make(&o);
-    m.pixels = alloc((size_t)m.tile_w * m.tile_h, 3);
+    m.pixels = memory_need((size_t)m.tile_w * m.tile_h, 3);
     picture_init(&m.picture);
     slide_write(&m);
 

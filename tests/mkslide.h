@@ -5,6 +5,8 @@
 #ifndef MKSLIDE_H
 #define MKSLIDE_H
 
+#include "common/base/memory.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,15 +19,10 @@ enum { MAX_SIDE = 1 << 20, MAX_TILE = 8192, MAX_TILES = 1 << 26 };
 enum { COMPRESSION_J2K_YCC = 33003, COMPRESSION_J2K_LOSSY, COMPRESSION_J2K_RGB };
 #define LIBRARY "Aperio Image Library v11.2.1 "
 
-/* --- errors and memory (mkslide_base.c) --- */
+/* --- errors and memory (mkslide.c) --- */
 
-/* Ends the program with status 1, or 2 for wrong usage. */
-__attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
-__attribute__((noreturn, format(printf, 1, 2))) void die_usage(const char *fmt, ...);
-/* n elements of `size` bytes, zero; never NULL. */
-void *alloc(size_t n, size_t size);
-/* Text in memory that the caller frees. */
-__attribute__((format(printf, 1, 2))) char *text_make(const char *fmt, ...);
+/* Ends the program; status 1, or 2 for wrong usage. */
+__attribute__((noreturn, format(printf, 2, 3))) void die(int status, const char *fmt, ...);
 
 /* A growing file in memory: what the codecs write to. */
 struct mem {

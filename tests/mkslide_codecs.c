@@ -1,5 +1,5 @@
 /* mkslide_codecs.c - pixels of a tile or strip to bytes; see mkslide.h. */
-#include "mkslide.h"
+#include "tests/mkslide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void jpeg_die(j_common_ptr c)
 {
     char message[JMSG_LENGTH_MAX];
     c->err->format_message(c, message);
-    die("libjpeg: %s", message);
+    die(1, "libjpeg: %s", message);
 }
 
 /* As libtiff's codec: RGB goes in as an unknown colour space (ids 0, 1, 2, one set of tables). */
@@ -85,9 +85,7 @@ static uint8_t *jpeg_first(const struct form *f, const uint8_t *rgb, uint32_t w,
                          .sub_x = f->sub_x,
                          .sub_y = f->sub_y};
     struct mem stream = {0};
-    uint8_t *pixels = malloc(3 * (size_t)w * h);
-    if (!pixels)
-        die("out of memory");
+    uint8_t *pixels = memory_need((size_t)w * h, 3);
     jpeg_encode(&first, rgb, w, h, &stream);
     jpeg_unpack(f, &stream, pixels);
     free(stream.data);
@@ -169,7 +167,7 @@ static OPJ_OFF_T j2k_skip(OPJ_OFF_T by, void *user)
 static void j2k_die(const char *message, void *user)
 {
     (void)user;
-    die("openjpeg: %s", message);
+    die(1, "openjpeg: %s", message);
 }
 
 /* JFIF's RGB to YCbCr in 16 bits after the point; c = 0, 1, 2. */
@@ -214,7 +212,7 @@ static opj_image_t *j2k_image(const struct form *f, const uint8_t *rgb, uint32_t
                                           : f->gray ? OPJ_CLRSPC_GRAY
                                                     : OPJ_CLRSPC_SRGB);
     if (!image)
-        die("openjpeg: no image");
+        die(1, "openjpeg: no image");
     image->x1 = w;
     image->y1 = h;
     for (uint32_t c = 0; c < n; c++)
@@ -243,7 +241,7 @@ static void j2k_encode(const struct codec *k, const struct form *f, const uint8_
     opj_codec_t *codec = opj_create_compress(OPJ_CODEC_J2K);
     opj_stream_t *stream = opj_stream_default_create(OPJ_FALSE);
     if (!codec || !stream)
-        die("openjpeg: out of memory");
+        die(1, "openjpeg: out of memory");
     opj_set_error_handler(codec, j2k_die, NULL);
     opj_stream_set_write_function(stream, j2k_write);
     opj_stream_set_seek_function(stream, j2k_seek);
@@ -251,7 +249,7 @@ static void j2k_encode(const struct codec *k, const struct form *f, const uint8_
     opj_stream_set_user_data(stream, out, NULL);
     if (!opj_setup_encoder(codec, &parm, image) || !opj_start_compress(codec, image, stream) ||
         !opj_encode(codec, stream) || !opj_end_compress(codec, stream))
-        die("openjpeg: cannot encode");
+        die(1, "openjpeg: cannot encode");
     opj_stream_destroy(stream);
     opj_destroy_codec(codec);
     opj_image_destroy(image);
@@ -297,7 +295,7 @@ static void tiff_encode(const struct codec *c, const struct form *f, const uint8
     TIFF *tif = TIFFClientOpen("memory", "wlm", (thandle_t)&m, tiff_mem_read, tiff_mem_write,
                                tiff_mem_seek, tiff_mem_close, tiff_mem_size, NULL, NULL);
     if (!tif || !TIFFSetField(tif, TIFFTAG_COMPRESSION, c->compression))
-        die("libtiff: no codec for compression %d", c->compression);
+        die(1, "libtiff: no codec for compression %d", c->compression);
     TIFFSetField(tif, TIFFTAG_IMAGEWIDTH, w);
     TIFFSetField(tif, TIFFTAG_IMAGELENGTH, h);
     TIFFSetField(tif, TIFFTAG_ROWSPERSTRIP, h);
@@ -308,11 +306,11 @@ static void tiff_encode(const struct codec *c, const struct form *f, const uint8
     if (c->predictor)
         TIFFSetField(tif, TIFFTAG_PREDICTOR, c->predictor);
     const size_t n = samples * (size_t)w * h;
-    uint8_t *pixels = alloc(n, 1); /* a copy: the predictor works in place */
+    uint8_t *pixels = memory_need(n, 1); /* a copy: the predictor works in place */
     for (size_t k = 0; k < n; k++)
         pixels[k] = rgb[f->gray ? 3 * k + 1 : k];
     if (TIFFWriteEncodedStrip(tif, 0, pixels, (tmsize_t)n) < 0 || !TIFFFlushData(tif))
-        die("libtiff: cannot encode");
+        die(1, "libtiff: cannot encode");
     mem_set(out, m.data + TIFFGetStrileOffset(tif, 0), TIFFGetStrileByteCount(tif, 0));
     TIFFClose(tif);
     free(pixels);

@@ -1,5 +1,5 @@
 /* mkslide_containers.c - tiled TIFF files of other programs than Aperio's; see mkslide.h. */
-#include "mkslide.h"
+#include "tests/mkslide.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ static double mpp_of(const struct maker *m)
 static char *describe_nothing(const struct maker *m)
 {
     (void)m;
-    return text_make("%s", WHO);
+    return memory_copy(WHO);
 }
 
 static char *describe_ome(const struct maker *m)
 {
     const struct opts *o = m->o;
-    return text_make(
+    return memory_print(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
         "<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\" Creator=\"" WHO "\">"
         "<Experimenter ID=\"Experimenter:0\" LastName=\"Patient^Doe^Jane\"/>"
@@ -44,17 +44,17 @@ static char *describe_ome(const struct maker *m)
 
 static char *describe_philips(const struct maker *m)
 {
-    char *levels = text_make("%s", "");
+    char *levels = memory_copy("");
     const double mm = mpp_of(m) / 1000;
     for (uint32_t k = 0; k < m->o->n_levels; k++) {
         const double s = mm * (double)(1u << 2 * k);
-        char *more = text_make("%s<DataObject ObjectType=\"PixelDataRepresentation\">" SPACING
-                               "</DataObject>",
-                               levels, s, s);
+        char *more = memory_print("%s<DataObject ObjectType=\"PixelDataRepresentation\">" SPACING
+                                  "</DataObject>",
+                                  levels, s, s);
         free(levels);
         levels = more;
     }
-    char *all = text_make(
+    char *all = memory_print(
         "<?xml version=\"1.0\" encoding=\"UTF-8\" ?><DataObject ObjectType=\"DPUfsImport\">"
         "<Attribute Name=\"DICOM_MANUFACTURER\">PHILIPS</Attribute>"
         "<Attribute Name=\"DICOM_DEVICE_SERIAL_NUMBER\">SS1302</Attribute>"

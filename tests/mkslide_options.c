@@ -220,7 +220,7 @@ static void opts_settle(struct opts *o, const struct arguments *a)
     const bool s420 = given ? a->subsampling == S420 : !yuv;
     const int64_t shift = 2 * (a->levels - 1);
     if (a->photometric == YCBCR && o->codec->compression != COMPRESSION_JPEG)
-        die_usage("--photometric ycbcr is for jpeg");
+        die(2, "--photometric ycbcr is for jpeg");
     o->width = a->size[0];
     o->height = a->size[1];
     o->tile_w = a->tile[0];
@@ -236,7 +236,7 @@ static void opts_settle(struct opts *o, const struct arguments *a)
     o->form.sub_x = s444 ? 1 : 2;
     o->form.sub_y = s420 ? 2 : 1;
     if (o->width >> shift == 0 || o->height >> shift == 0)
-        die_usage("%ux%u is too small for %u levels", o->width, o->height, o->n_levels);
+        die(2, "%ux%u is too small for %u levels", o->width, o->height, o->n_levels);
     if (a->tissue_fraction >= 0) {
         uint32_t h = (uint32_t)(a->tissue_fraction * o->height + 0.5);
         o->tissue = TISSUE_RECT;
@@ -253,7 +253,7 @@ void opts_parse(struct opts *o, int argc, char **argv)
     if (status >= 0)
         exit(cli_finish(status));
     if (first + 1 != argc)
-        die_usage("one output file is needed, try --help");
+        die(2, "one output file is needed, try --help");
     *o = a.o;
     o->out = argv[first];
     opts_settle(o, &a);

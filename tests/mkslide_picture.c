@@ -1,5 +1,5 @@
 /* mkslide_picture.c - what the slide shows; see mkslide.h. */
-#include "mkslide.h"
+#include "tests/mkslide.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,13 +186,13 @@ static void picture_row(struct picture *p, uint32_t level, uint32_t y, uint32_t 
 void picture_init(struct picture *p)
 {
     size_t w = p->width;
-    p->mask = alloc(w, 1);
-    p->texture = alloc(w, sizeof *p->texture);
-    p->grain = alloc(w, sizeof *p->grain);
-    p->ground = alloc(w, sizeof *p->ground);
+    p->mask = memory_need(w, 1);
+    p->texture = memory_need(w, sizeof *p->texture);
+    p->grain = memory_need(w, sizeof *p->grain);
+    p->ground = memory_need(w, sizeof *p->ground);
     for (int i = 1; i < MAX_LEVELS; i++, w /= 4) {
-        p->above[i] = alloc(w, 3);
-        p->sum[i] = alloc(w / 4, 3 * sizeof(uint32_t));
+        p->above[i] = memory_need(w, 3);
+        p->sum[i] = memory_need(w / 4, 3 * sizeof(uint32_t));
     }
 }
 
@@ -234,7 +234,7 @@ void picture_sample(struct picture *p, uint32_t w, uint32_t h, uint32_t stride, 
            p->height >> 2 * (level + 1) >= h)
         level++;
     uint32_t lw = p->width >> 2 * level, lh = p->height >> 2 * level;
-    uint8_t *row = alloc(lw, 3);
+    uint8_t *row = memory_need(lw, 3);
     for (uint32_t y = 0; y < h; y++) {
         picture_row(p, level, (uint32_t)((uint64_t)y * lh / h), 0, lw, row);
         for (uint32_t x = 0; x < w; x++)

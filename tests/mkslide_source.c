@@ -1,5 +1,5 @@
 /* mkslide_source.c - the tiles of a real slide (--from); see mkslide.h. */
-#include "mkslide.h"
+#include "tests/mkslide.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@ char *source_description(const struct maker *m)
     const char *text, *line, *rest;
     uint32_t w = m->o->width, h = m->o->height;
     if (!TIFFGetField(m->src.tif, TIFFTAG_IMAGEDESCRIPTION, &text))
-        return text_make(LIBRARY "\r\n%ux%u", w, h);
+        return memory_print(LIBRARY "\r\n%ux%u", w, h);
     line = strchr(text, '\n');
     rest = line ? strstr(line, " (") : NULL;
     if (!rest || !isdigit((unsigned char)line[1]))
-        return text_make("%s", text);
-    return text_make("%.*s%ux%u [0,0 %ux%u]%s", (int)(line + 1 - text), text, w, h, w, h, rest);
+        return memory_copy(text);
+    return memory_print("%.*s%ux%u [0,0 %ux%u]%s", (int)(line + 1 - text), text, w, h, w, h, rest);
 }
 
 /* The same from the current directory of a real slide. */
@@ -35,11 +35,11 @@ void source_raw(const struct maker *m, uint32_t i, struct mem *out)
 {
     TIFF *tif = m->src.tif;
     size_t n = TIFFGetStrileByteCount(tif, i);
-    uint8_t *data = alloc(n, 1);
+    uint8_t *data = memory_need(n, 1);
     tmsize_t got = TIFFIsTiled(tif) ? TIFFReadRawTile(tif, i, data, (tmsize_t)n)
                                     : TIFFReadRawStrip(tif, i, data, (tmsize_t)n);
     if (got != (tmsize_t)n)
-        die("%s: cannot read tile or strip %u", m->o->from, i);
+        die(1, "%s: cannot read tile or strip %u", m->o->from, i);
     mem_set(out, data, n);
     free(data);
 }
@@ -59,11 +59,11 @@ static uint8_t *source_small(const struct maker *m, uint32_t i, uint32_t shrink)
     uint32_t w = 0, tw = m->tile_w, th = m->tile_h, small_w = tw / shrink, small_h = th / shrink;
     TIFFGetField(tif, TIFFTAG_IMAGEWIDTH, &w);
     uint32_t cols = (w + tw - 1) / tw, n = shrink * shrink;
-    uint32_t *raster = alloc((size_t)tw * th, sizeof *raster);
-    uint32_t *sum = alloc((size_t)small_w * small_h, 3 * sizeof *sum);
-    uint8_t *small = alloc((size_t)small_w * small_h, 3);
+    uint32_t *raster = memory_need((size_t)tw * th, sizeof *raster);
+    uint32_t *sum = memory_need((size_t)small_w * small_h, 3 * sizeof *sum);
+    uint8_t *small = memory_need((size_t)small_w * small_h, 3);
     if (!TIFFReadRGBATile(tif, i % cols * tw, i / cols * th, raster))
-        die("%s: cannot decode tile %u", m->o->from, i);
+        die(1, "%s: cannot decode tile %u", m->o->from, i);
     for (uint32_t y = 0; y < th; y++)
         for (uint32_t x = 0; x < tw; x++)
             for (uint32_t c = 0; c < 3; c++) /* the lowest row comes first */
@@ -80,7 +80,7 @@ void source_shrink(struct maker *m, uint32_t shrink)
 {
     struct source *s = &m->src;
     if (m->tile_w % shrink || m->tile_h % shrink || m->codec->compression != COMPRESSION_JPEG)
-        die("%s: a level at 1/%u cannot be made of its tiles", m->o->from, shrink);
+        die(1, "%s: a level at 1/%u cannot be made of its tiles", m->o->from, shrink);
     for (uint32_t k = 0; k < s->n_tiles; k++) {
         free(s->small[s->tiles[k]]);
         s->small[s->tiles[k]] = source_small(m, s->tiles[k], shrink);
@@ -111,7 +111,7 @@ void source_open(struct maker *m)
     TIFFSetWarningHandler(NULL);
     s->tif = TIFFOpen(m->o->from, "r");
     if (!s->tif || !TIFFIsTiled(s->tif))
-        die("%s: not a tiled TIFF", m->o->from);
+        die(1, "%s: not a tiled TIFF", m->o->from);
     TIFFGetField(s->tif, TIFFTAG_IMAGEWIDTH, &w);
     TIFFGetField(s->tif, TIFFTAG_IMAGELENGTH, &h);
     TIFFGetField(s->tif, TIFFTAG_TILEWIDTH, &m->tile_w);
@@ -124,13 +124,13 @@ void source_open(struct maker *m)
         if (codecs[i].compression == compression)
             m->codec = &codecs[i];
     if (!m->codec || n_samples != 3 || m->tile_w - 1 >= MAX_TILE || m->tile_h - 1 >= MAX_TILE)
-        die("%s: compression %d, %ux%u tiles, %d samples: not for --from", m->o->from, compression,
-            m->tile_w, m->tile_h, n_samples);
+        die(1, "%s: compression %d, %ux%u tiles, %d samples: not for --from", m->o->from,
+            compression, m->tile_w, m->tile_h, n_samples);
     m->form.ycbcr = compression == COMPRESSION_J2K_YCC || s->photometric == PHOTOMETRIC_YCBCR;
 
     uint32_t cols = (w + m->tile_w - 1) / m->tile_w;
-    s->tiles = alloc(TIFFNumberOfTiles(s->tif), sizeof *s->tiles);
-    s->small = alloc(TIFFNumberOfTiles(s->tif), sizeof *s->small);
+    s->tiles = memory_need(TIFFNumberOfTiles(s->tif), sizeof *s->tiles);
+    s->small = memory_need(TIFFNumberOfTiles(s->tif), sizeof *s->small);
     for (uint32_t i = 0; i < (uint64_t)(h / m->tile_h) * cols; i++) {
         uint64_t n = TIFFGetStrileByteCount(s->tif, i);
         if (n == 0 || i % cols >= w / m->tile_w)
@@ -140,7 +140,7 @@ void source_open(struct maker *m)
         s->tiles[s->n_tiles++] = i;
     }
     if (!s->n_tiles)
-        die("%s: no whole tile", m->o->from);
+        die(1, "%s: no whole tile", m->o->from);
 }
 
 /* The source's second directory as it is, where that is a JPEG thumbnail. */
@@ -162,7 +162,7 @@ void source_thumbnail_write(struct maker *m)
     if (compression != COMPRESSION_JPEG)
         return;
     uint32_t n = TIFFNumberOfStrips(tif);
-    uint64_t *offsets = alloc(n, sizeof *offsets), *counts = alloc(n, sizeof *counts);
+    uint64_t *offsets = memory_need(n, sizeof *offsets), *counts = memory_need(n, sizeof *counts);
     for (uint32_t i = 0; i < n; i++) {
         source_raw(m, i, &m->bytes);
         offsets[i] = m->out.pos;

@@ -1,5 +1,5 @@
 /* mkslide_tiff.c - TIFF files and their directories; see mkslide.h. */
-#include "mkslide.h"
+#include "tests/mkslide.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 void out_bytes(struct tiff_out *o, const void *data, size_t n)
 {
     if (n && fwrite(data, 1, n, o->file) != n)
-        die("%s: cannot write: %s", o->path, strerror(errno));
+        die(1, "%s: cannot write: %s", o->path, strerror(errno));
     o->pos += n;
 }
 
@@ -41,7 +41,7 @@ void out_open(struct tiff_out *o)
 {
     o->file = fopen(o->path, "wb");
     if (!o->file)
-        die("%s: %s", o->path, strerror(errno));
+        die(1, "%s: %s", o->path, strerror(errno));
     out_bytes(o, o->big_endian ? "MM" : "II", 2);
     out_number(o, o->big ? 43 : 42, 2);
     if (o->big) {
@@ -58,7 +58,7 @@ void out_close(struct tiff_out *o)
 {
     int failed = ferror(o->file);
     if (fclose(o->file) || failed)
-        die("%s: cannot write: %s", o->path, strerror(errno));
+        die(1, "%s: cannot write: %s", o->path, strerror(errno));
 }
 
 struct tag *dir_add(struct dir *d, uint32_t tag, uint16_t type, uint64_t count)
@@ -138,14 +138,14 @@ void dir_write(struct tiff_out *o, struct dir *d)
     next_at = o->pos;
     out_number(o, 0, word);
     if (!o->big && o->pos > UINT32_MAX)
-        die("%s: larger than 4 GB, use --bigtiff", o->path);
+        die(1, "%s: larger than 4 GB, use --bigtiff", o->path);
     if (fseeko(o->file, (off_t)o->link_at, SEEK_SET))
-        die("%s: cannot seek: %s", o->path, strerror(errno));
+        die(1, "%s: cannot seek: %s", o->path, strerror(errno));
     out_number(o, dir_at, word);
     if (out_twice(o))
         out_number(o, dir_at, word);
     if (fseeko(o->file, 0, SEEK_END))
-        die("%s: cannot seek: %s", o->path, strerror(errno));
+        die(1, "%s: cannot seek: %s", o->path, strerror(errno));
     o->pos = next_at + word;
     o->link_at = next_at;
 }
