@@ -447,7 +447,7 @@ def test_damaged_thumbnail():
     says(run(H5SPEC, "verify", path, status=1).err, "stored_crc32")
 
 
-def changed_chunk(change, crc=0):
+def changed_store(change, crc=0):
     """A copy of a jpeg store with change(data of chunk 1) in place of chunk 1, and its CRC, exclusive or `crc`."""
     def put(f):
         g = f["groups/00001"]
@@ -455,7 +455,7 @@ def changed_chunk(change, crc=0):
         new = change(g["pixels"].id.read_direct_chunk(at)[1])
         g["pixels"].id.write_direct_chunk(at, new)
         g["tile_crc32"][0, 1] = zlib.crc32(new) ^ crc
-    return changed(store(kind("420"), *JPEG), put)
+    return changed(store(kind("420"), *JPEG), put, "s.h5")
 
 
 def other_size(data):
@@ -477,7 +477,7 @@ WRONG = {
 
 def test_chunks_with_a_valid_crc_that_are_no_tiles():
     for what, change in WRONG.items():
-        path = changed_chunk(change)
+        path = changed_store(change)
         out = os.path.join(tmp(), "r.h5")
         says(run(H5SPEC, "--device", "cpu", "-o", out, path, status=1).err,
              "%s: cannot unpack chunk at row 0, column 1 of group 1" % path)
@@ -491,7 +491,7 @@ def test_chunks_with_a_valid_crc_that_are_no_tiles():
 
 
 def test_changed_bytes_without_their_crc():
-    path = changed_chunk(lambda d: d[:-9] + b"\0" + d[-8:], crc=1)
+    path = changed_store(lambda d: d[:-9] + b"\0" + d[-8:], crc=1)
     for options in ((), ("--quick",)):
         says(run(H5SPEC, "verify", *options, path, status=1).err, "CRC mismatch in chunk at row 0, column 1")
 
