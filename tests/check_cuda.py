@@ -327,23 +327,17 @@ def test_wide_stores_after_narrow_ones():
         right(wide, devices=devices, order=order)
 
 
-def damaged(path, bad):
-    """A copy of a store, with one bit of its last chunk changed."""
-    shutil.copy(path, bad)
+def flipped_chunk(path, chunk, at):
+    """A copy of a store with one bit of a chunk of group 1 changed, and the CRC left as it was."""
     with h5py.File(path, "r") as f:
-        ds = f["groups/00001/pixels"]
-        offset = ds.id.get_chunk_info(ds.id.get_num_chunks() - 1).byte_offset
-    with open(bad, "r+b") as f:
-        f.seek(offset)
-        byte = f.read(1)
-        f.seek(offset)
-        f.write(bytes([byte[0] ^ 1]))
-    return bad
+        px = f["groups/00001/pixels"].id
+        info = px.get_chunk_info(chunk % px.get_num_chunks())
+    return flipped(path, info.byte_offset + at % info.size, 4)
 
 
 @races
 def test_a_damaged_store_among_others():
-    bad = damaged(store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none"), os.path.join(tmp(), "hurt.h5"))
+    bad = flipped_chunk(store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none"), -1, 0)
     wide = store(made("--size", "2400x700", "--seed", "8", name="wide-8"))
     for devices, order in ((1, None), (1, 0), (2, 0), (1, 3), (2, 3)):
         p = stub([gray(), bad, wide, small(1)[0]], "--memory", "16M", status=1, devices=devices, order=order)
@@ -387,20 +381,6 @@ def test_hdf5_is_used_by_one_thread_at_a_time():
     for out in (os.path.join(tmp(), "r.h5"), tmp("folder")):
         p = run(STUB, "run", "--device", "cuda", "-j", 8, "--tissue-only", "-o", out, *small(24), env=env)
         says(p.err, "24 done, 0 failed")
-
-
-def flipped(path, chunk, offset_in_chunk):
-    """A copy of a store with one bit of a chunk of group 1 changed, and the CRC left as it was."""
-    bad = os.path.join(tmp("flipped"), os.path.basename(path))
-    shutil.copy(path, bad)
-    with h5py.File(path, "r") as f:
-        info = f["groups/00001/pixels"].id.get_chunk_info(chunk)
-    with open(bad, "r+b") as f:
-        f.seek(info.byte_offset + offset_in_chunk % info.size)
-        byte = f.read(1)
-        f.seek(-1, os.SEEK_CUR)
-        f.write(bytes([byte[0] ^ 4]))
-    return bad
 
 
 @later("ci")
@@ -591,12 +571,11 @@ def test_a_band_without_room_goes_to_another_device():
 
 def kinds_of_jobs():
     """NAME: (store, does it fail?) of whatever can come behind a store that was short of memory."""
-    whole, cut = store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none"), os.path.join(tmp(), "cut.h5")
-    with open(whole, "rb") as f, open(cut, "wb") as g:
-        g.write(f.read()[:os.path.getsize(whole) // 2])
+    whole = store(made("--size", "500x2600", "--seed", "9", name="hurt"), "--codec", "none")
+    cut = file_of("cut.h5", bytes_in(whole)[:os.path.getsize(whole) // 2])
     return {"empty": (store(made("--size", "200x300", name="tiny")), False), "low": (store(made("--size", "2000x200", name="low")), False),
             "unreadable": (cut, True), "missing": (os.path.join(tmp(), "none.h5"), True), "small": (small(1)[0], False),
-            "damaged": (damaged(whole, os.path.join(tmp(), "hurt.h5")), True), "one window": (store(made("--size", "256x256", name="one")), False),
+            "damaged": (flipped_chunk(whole, -1, 0), True), "one window": (store(made("--size", "256x256", name="one")), False),
             "jpeg": (jpeg(kind("420")), False), "gray": (gray(), False)}
 
 
@@ -884,10 +863,9 @@ def test_jpeg_tiles_that_the_kernels_leave_to_the_host():
 
 def test_jpeg_tiles_with_many_headers():
     # more headers in a slab than the device keeps: the other tiles are decoded with their own tables
-    path = os.path.join(tmp(), "headers.h5")
     base = jpeg(made("--size", "1000x1200", "--tile", "100x52", name="headers"))
-    shutil.copy(base, path)
-    with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+
+    def add_headers(f):
         for g in f["groups"].values():
             px, crc = g["pixels"], g["tile_crc32"]
             for r, c in np.ndindex(crc.shape):
@@ -895,7 +873,7 @@ def test_jpeg_tiles_with_many_headers():
                 data = data[:2] + b"\xff\xfe" + (4).to_bytes(2, "big") + bytes([r + int(g.attrs["first_row"]) // 52, c]) + data[2:]
                 px.id.write_direct_chunk((r * 52, c * 100, 0), data)
                 crc[r, c] = zlib.crc32(data)
-        reseal(f)
+    path = changed(base, add_headers)
     _twins[path] = _twins[base]
     p = right(path, "--json")
     expect(on_host(p) == [0], "%s", on_host(p))
@@ -922,7 +900,7 @@ def test_crcs_of_jpeg_tiles():
     need_stub()
     other = jpeg(kind("rgb"))
     for chunk, offset in ((0, 0), (1, 700), (2, -1)):  # the middle one leaves a stream that can be decoded
-        bad = flipped(jpeg(kind("420")), chunk, offset)
+        bad = flipped_chunk(jpeg(kind("420")), chunk, offset)
         p = stub([bad, other], status=1, order=0)
         says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
         check_result(p.result, [other])

@@ -3,7 +3,7 @@ import os
 
 import h5py
 
-from check_cuda import (STUB, calls_of, check_result, flipped, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub, walk)
+from check_cuda import (STUB, calls_of, check_result, flipped_chunk, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub, walk)
 from check_jpeg import KINDS, WRONG, changed_store
 from lib import H5SPEC, Skip, expect, has_no_gds, json_lines, later, made, main, run, says, store, tmp
 
@@ -76,7 +76,7 @@ def test_damage_is_found_on_the_device():
     need_direct_reading()
     for s in (jpeg(kind("rgb")), plain()):
         for chunk, offset in ((0, 0), (1, 700), (2, -1)):
-            bad = flipped(s, chunk, offset)
+            bad = flipped_chunk(s, chunk, offset)
             p = stub([bad, plain_gray()], *GDS, status=1, order=0)
             says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
             check_result(p.result, [plain_gray()])
@@ -110,7 +110,7 @@ def test_only_what_a_machine_lacks_is_a_reason_to_skip():
     for call in range(calls // 4, calls // 2, 5):  # cuFile's own calls are among them
         p = stub(plain(), *GDS, status=None, fail="%d:700" % call)
         expect(p.returncode == 5 and has_no_gds(p.err) == "", "call %d: %d, %s", call, p.returncode, p.err)
-    expect(has_no_gds(stub(flipped(plain(), 0, 0), *GDS, status=1).err) == "", "a CRC mismatch")
+    expect(has_no_gds(stub(flipped_chunk(plain(), 0, 0), *GDS, status=1).err) == "", "a CRC mismatch")
 
 
 def test_the_arithmetic_of_crcs():
