@@ -338,14 +338,28 @@ def test_no_store_at_all_leaves_no_result():
 
 # --- merging ---
 
-def test_merge_refuses_other_parameters():
-    a, b = spectrum(store(good())), spectrum(store(good()), "--sigma", "2")
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
-    says(p.err, a, b, "sigma is 1 and 2")
-
-
 def grouped():
     return store(made("--size", "600x1300", name="grouped"), "--stripe-rows", "480", "--group-bytes", "1")
+
+
+def test_merges_that_are_refused():
+    def groups(*ranges):
+        return [spectrum(grouped(), "--groups", r) for r in ranges]
+
+    def other(groups, *options):
+        return spectrum(store(made("--size", "600x1300", name="grouped"), "--group-bytes", "1", *options), "--groups", groups)
+    cases = [  # the results, of which the last two are named, and words
+        ([spectrum(store(good())), spectrum(store(good()), "--sigma", "2")], "sigma is 1 and 2"),
+        (groups("1-2", "2-3"), "both hold the same part of the slide (group 2)"),
+        (groups("1", "3", "2-3"), "both hold the same part of the slide (group 3)"),
+        ([spectrum(store(made("--size", size, name="same"))) for size in ("300x300", "400x300")], "different slides with one name"),
+        ([*groups("1"), other("3-6", "--stripe-rows", "240")], "different groups"),
+        ([*groups("1"), other("2-3", "--stripe-rows", "480", "--gray")], "their levels or channels differ"),
+    ]
+    for results, words in cases:
+        for partial in ((), ("--partial",)):
+            p = run(H5SPEC, "merge", *partial, "-o", os.path.join(tmp(), "x.h5"), *results, status=1)
+            says(p.err, "%s and %s" % tuple(results[-2:]), words)
 
 
 def test_merge_names_a_missing_group():
@@ -359,25 +373,6 @@ def test_merge_names_a_missing_group():
         missing = f["slides/grouped"].attrs["groups_missing"]
         expect(missing in ("2", b"2") and f.attrs["groups_missing"] == 1, "%s", missing)
     says(run(H5SPEC, "info", out).out, "without group 2 of 3")
-
-
-def test_merge_refuses_overlapping_groups():
-    a, b = spectrum(grouped(), "--groups", "1-2"), spectrum(grouped(), "--groups", "2-3")
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
-    says(p.err, a, b, "same part of the slide (group 2)")
-
-
-def test_merge_names_the_files_that_overlap():
-    a, b, c = (spectrum(grouped(), "--groups", g) for g in ("1", "3", "2-3"))
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, c, status=1)
-    says(p.err, "%s and %s: slide grouped: both hold the same part of the slide (group 3)" % (b, c))
-
-
-def test_merge_refuses_two_slides_of_one_name():
-    a = spectrum(store(made("--size", "300x300", name="same")))
-    b = spectrum(store(made("--size", "400x300", name="same")))
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
-    says(p.err, "different slides with one name")
 
 
 def test_merge_refuses_a_damaged_result():
@@ -577,17 +572,6 @@ def test_a_total_that_does_not_add_up():
         reseal(f)
     for argv in (["merge", "-o", os.path.join(tmp(), "x.h5")], ["info"]):
         says(run(H5SPEC, *argv, path, status=1).err, path, "does not add up")
-
-
-def test_merge_refuses_other_groups_and_colours():
-    base = made("--size", "600x1300", name="grouped")
-    a = spectrum(grouped(), "--groups", "1")
-    b = spectrum(store(base, "--stripe-rows", "240", "--group-bytes", "1"), "--groups", "3-6")
-    p = run(H5SPEC, "merge", "--partial", "-o", os.path.join(tmp(), "x.h5"), a, b, status=1)
-    says(p.err, a, b, "different groups")
-    c = spectrum(store(base, "--gray", "--stripe-rows", "480", "--group-bytes", "1"), "--groups", "2-3")
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "x.h5"), a, c, status=1)
-    says(p.err, a, c, "their levels or channels differ")
 
 
 def test_verify_of_stores_and_results():
