@@ -178,8 +178,7 @@ def test_damaged_jpeg_tiles_are_never_counted():
 
 def painted(base, value):
     """A copy of the store (codec none) with the pixels value(y, x)."""
-    path = os.path.join(tmp("painted"), "painted.h5")
-    shutil.copy(base, path)
+    path = copied(base, "painted.h5")
     writes = []
     with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         for g in f["groups"].values():

@@ -25,18 +25,13 @@ def keep(path, *options, status=0, out=None, env=None):
     return out, p, (json_lines(p.out) or [{}])[-1]
 
 
-def bytes_of(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
 def test_the_default_keeps_tiles():
     for options in KEPT:
         path = slide(*options)
         default, _, j = keep(path)
         expect(j["codec"] == "jpeg" and "codec_reason" not in j, "%s: %s", options, j)
         for codec in ("keep", "jpeg"):
-            expect(bytes_of(keep(path, "--codec", codec, "--strict-codec")[0]) == bytes_of(default), "%s: another store", codec)
+            expect(bytes_in(keep(path, "--codec", codec, "--strict-codec")[0]) == bytes_in(default), "%s: another store", codec)
 
 
 def test_what_is_not_kept_is_deflate_with_a_reason():
@@ -54,10 +49,10 @@ def test_existing_stores():
     cases = [("deflate", "skipped"), ("jpeg", "skipped"), ("keep", "skipped"), ("none", "made with --codec none"), ("zstd", "made with --codec zstd")]
     for codec, becomes in cases:
         out, p, _ = keep(path, "--codec", codec)
-        before = bytes_of(out)
+        before = bytes_in(out)
         _, p, j = keep(path, out=out, status=None)
         expect(j["status"] == becomes if becomes == "skipped" else becomes in p.err, "%s: %s", codec, p.err)
-        expect(bytes_of(out) == before, "%s: the store has changed", codec)
+        expect(bytes_in(out) == before, "%s: the store has changed", codec)
     out, _, _ = keep(path)
     _, p, _ = keep(path, "--codec", "deflate", out=out, status=1)
     says(p.err, "made with --codec jpeg", "--force")
@@ -83,7 +78,7 @@ def check_read(path, want, env):
     expect(np.array_equal(np.load(out), want), "h5py: pixels")
     raw = os.path.join(tmp(), "raw")
     run("h5dump", "-d", "/pixels", "-b", "LE", "-o", raw, path, env=env)
-    expect(bytes_of(raw) == want.tobytes(), "h5dump: pixels")
+    expect(bytes_in(raw) == want.tobytes(), "h5dump: pixels")
 
 
 def advice(text):
@@ -129,7 +124,7 @@ def test_make_install_asks_hdf5_for_its_folder():
     out = make_install("DESTDIR=" + d, "PREFIX=/usr").out
     for place in (folder, "/usr/local/hdf5/lib/plugin"):  # the other is that of h5py from PyPI
         says(out, "the HDF5 plug-ins are in " + d + place)
-        expect(bytes_of(d + place + "/libh5jpeg.so") == bytes_of(PLUGIN), "another plug-in")
+        expect(bytes_in(d + place + "/libh5jpeg.so") == bytes_in(PLUGIN), "another plug-in")
     d, blocked = tmp(), os.path.join(tmp(), "file")
     open(blocked, "w").close()
     out = make_install("PREFIX=" + d, "HDF5_PLUGINS=%s/plugins %s/p" % (blocked, d)).out
@@ -155,7 +150,7 @@ def test_installed_plug_in_is_found_without_a_variable():
     info = run("unshare", "-m", "sh", "-c", script, env=env).out
     with h5py.File(store(path), "r") as f:
         want = f["pixels"][()]
-    expect(np.array_equal(np.load(d + "/p.npy"), want) and bytes_of(d + "/raw") == want.tobytes(), "pixels")
+    expect(np.array_equal(np.load(d + "/p.npy"), want) and bytes_in(d + "/raw") == want.tobytes(), "pixels")
     expect("HDF5_PLUGIN_PATH" not in info, "%s", info)
 
 

@@ -174,9 +174,7 @@ def test_rare_updates_and_a_clock_that_is_ahead_are_no_alarm():
 
 def test_the_page_follows_the_run():
     folder = os.path.join(tmp(), "live")
-    bad = os.path.join(tmp(), "<b>bad.h5")
-    with open(bad, "w") as f:
-        f.write("no store")
+    bad = file_of("<b>bad.h5", "no store")
     stores = [bad, big(1), big(2), store(made("--size", "200x200", name="tiny"))]
     p = start(folder, *stores)
     wait = time.time() + 30

@@ -73,9 +73,7 @@ def test_an_existing_folder_may_have_any_name():
 def test_an_output_that_is_an_input():
     both = results("a", "b")
     a, store_a = os.path.join(both, "a.h5"), stores(tmp("s"), "a") + "/a.h5"
-    csv = os.path.join(tmp(), "scores.csv")
-    with open(csv, "w") as f:
-        f.write("x,y,size,score\n0,0,256,1\n")
+    csv = file_of("scores.csv", "x,y,size,score\n0,0,256,1\n")
     meta = os.path.join(tmp(), "meta.csv")
     run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), "--csv", meta, both)
     link = os.path.join(tmp(), "link.h5")

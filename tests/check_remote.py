@@ -50,8 +50,7 @@ class Server:
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return
-                with open(path, "rb") as f:
-                    data = f.read()
+                data = bytes_in(path)
                 wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")) if server.ranges else None
                 size = len(data)
                 if wanted:

@@ -38,18 +38,13 @@ def both(*options):
     return folder, merged(folder)[0], merged(folder, name="plain.h5", options=())[0]
 
 
-def bytes_of(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
 def outcome(path, *argv):
     """What a command says of a file on stdout, without the file's name."""
     return run(H5SPEC, *argv, path).out.replace(path, "FILE").replace(os.path.basename(path), "FILE")
 
 
 def files_below(folder):
-    return {os.path.relpath(os.path.join(d, f), folder): bytes_of(os.path.join(d, f)) for d, _, names in os.walk(folder) for f in names}
+    return {os.path.relpath(os.path.join(d, f), folder): bytes_in(os.path.join(d, f)) for d, _, names in os.walk(folder) for f in names}
 
 
 def test_maps_of_a_table_leave_no_results_open():
@@ -82,12 +77,12 @@ def test_every_command_says_the_same_of_both_forms():
         tables = []
         for path in (table, plain):
             run(H5SPEC, "report", "-q", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "r.csv"), path)
-            tables.append(bytes_of(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"))
+            tables.append(bytes_in(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"))
         expect(tables[0].count(b"\n") >= 4 and tables[0] == tables[1], "report of a table")
         pictures = []
         for path in (table, plain):
             run(H5SPEC, "plot", "-o", os.path.join(folder, "p.svg"), "--title", "t", path)
-            pictures.append(bytes_of(os.path.join(folder, "p.svg")).replace(os.path.basename(path).encode(), b"FILE"))
+            pictures.append(bytes_in(os.path.join(folder, "p.svg")).replace(os.path.basename(path).encode(), b"FILE"))
         expect(pictures[0] == pictures[1], "plot of a table")
         says(run(H5SPEC, "verify", table).out, "valid result: 3 slides")
 
@@ -96,21 +91,21 @@ def test_merging_a_table_is_as_merging_its_results():
     folder, table, plain = both()
     expect(os.path.getsize(table) < os.path.getsize(plain) / 2, "%d bytes", os.path.getsize(table))
     # copies of all on request, the same bytes
-    expect(bytes_of(merged(folder, table, name="copies.h5", options=())[0]) == bytes_of(plain), "copies of a table")
+    expect(bytes_in(merged(folder, table, name="copies.h5", options=())[0]) == bytes_in(plain), "copies of a table")
     # a table with new results, tables with each other, and a table in place of itself
-    whole = bytes_of(table)
+    whole = bytes_in(table)
     a = merged(folder, results(folder, "one.h5"), results(folder, "three.h5"), name="a.h5")[0]
     b = merged(folder, results(folder, "two.h5"), name="b.h5")[0]
     for argv in ((a, results(folder, "two.h5")), (results(folder, "two.h5"), a), (a, b), (b, a), (table,)):
-        expect(bytes_of(merged(folder, *argv, name="c.h5")[0]) == whole, "%s", argv)
-    expect(bytes_of(merged(folder, a, b, name="a.h5")[0]) == whole, "a table in place of an input")
+        expect(bytes_in(merged(folder, *argv, name="c.h5")[0]) == whole, "%s", argv)
+    expect(bytes_in(merged(folder, a, b, name="a.h5")[0]) == whole, "a table in place of an input")
     # slides may lie in one plain result
     run(H5SPEC, "verify", merged(folder, plain, name="d.h5")[0])
     # results are named as the table sees them, from wherever it is made
     for here, out, given in ((folder, "e.h5", "results"), (folder, "./e.h5", ".//results/"), (results(folder), "../e.h5", "."),
                              ("/", os.path.join(folder, "e.h5"), os.path.relpath(results(folder), "/"))):
         run(H5SPEC, "merge", "-q", *TABLE, "-o", out, given, cwd=here)
-        expect(bytes_of(os.path.join(folder, "e.h5")) == whole, "%s", given)
+        expect(bytes_in(os.path.join(folder, "e.h5")) == whole, "%s", given)
 
 
 def test_columns_are_what_slides_have():
@@ -147,7 +142,7 @@ def test_regions():
     table, plain = merged(folder, results(folder, "one.h5"))[0], merged(folder, results(folder, "one.h5"), name="plain.h5", options=())[0]
     for argv in (("info",), ("info", "--json")):
         expect(outcome(table, *argv) == outcome(plain, *argv), "%s with regions", argv)
-    expect(bytes_of(merged(folder, table, name="c.h5", options=())[0]) == bytes_of(plain), "copies")
+    expect(bytes_in(merged(folder, table, name="c.h5", options=())[0]) == bytes_in(plain), "copies")
 
 
 def test_slides_that_a_table_cannot_have():
@@ -158,25 +153,24 @@ def test_slides_that_a_table_cannot_have():
         parts.append(results(folder, g + ".h5"))
         shutil.copy(spectrum(one, "--groups", g), parts[-1])
     says(merged(folder, parts[0], status=1)[1].err, "slide one", "3-4", "missing")
-    elsewhere = os.path.join(tmp("elsewhere"), "two.h5")
-    shutil.copy(results(folder, "two.h5"), elsewhere)
+    elsewhere = shutil.copy(results(folder, "two.h5"), tmp("elsewhere"))
     cannot = ((parts, parts + ["slide one", "merge its parts first"]), ((parts[0], "--partial"), ("whole slides",)),
               ((results(folder, "one.h5"), elsewhere), (elsewhere, "below the folder of the table")))
     out, table = os.path.join(folder, "out.h5"), merged(folder, results(folder, "three.h5"))[0]
-    before = bytes_of(table)
+    before = bytes_in(table)
     for argv, words in cannot:
         says(run(H5SPEC, "merge", *TABLE, "-o", out, *argv).err, out, "slides are copied", *words)
         run(H5SPEC, "merge", "-q", "-o", results(folder, "plain.h5"), *argv)
-        expect(bytes_of(out) == bytes_of(results(folder, "plain.h5")), "copies of %s", argv)
+        expect(bytes_in(out) == bytes_in(results(folder, "plain.h5")), "copies of %s", argv)
         os.unlink(out)
         # a table to which they are added stays one
         says(run(H5SPEC, "merge", "-o", table, table, *argv, status=1).err, *words)
-        expect(bytes_of(table) == before, "%s: replaced", argv)
+        expect(bytes_in(table) == before, "%s: replaced", argv)
     says(run(H5SPEC, "merge", *TABLE, "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5")).err, "below the folder")
     # rows of a table that is replaced by copies
     plain = merged(folder, results(folder, "three.h5"), name="p.h5", options=())[0]
     run(H5SPEC, "merge", "-q", "-o", table, results(folder, "three.h5"))
-    expect(bytes_of(table) == bytes_of(plain), "copies in place of a table")
+    expect(bytes_in(table) == bytes_in(plain), "copies in place of a table")
     # a folder of results that is a link is as good as a folder
     os.rename(results(folder), folder + "-moved")
     os.symlink(folder + "-moved", results(folder))
@@ -231,7 +225,7 @@ def merged_again(folder):
     """How many rows were taken over. The table is what it would be if none had been there."""
     out = os.path.join(folder, "corpus.h5")
     p = run(H5SPEC, "merge", *TABLE, "--force", "-o", out, results(folder))
-    expect(bytes_of(out) == bytes_of(merged(copied(folder))[0]), "a table made again is not a new one")
+    expect(bytes_in(out) == bytes_in(merged(copied(folder))[0]), "a table made again is not a new one")
     run(H5SPEC, "verify", out)
     return unchanged(p)
 
@@ -243,10 +237,10 @@ def test_a_table_takes_over_the_rows_of_unchanged_results():
     slide = made("--size", "700x700", "--seed", "9", name="oneb")
     shutil.copy(spectrum(store(slide)), results(folder, "part.h5"))
     expect(merged_again(folder) == 3, "one more")
-    whole = bytes_of(table)
+    whole = bytes_in(table)
     run(H5SPEC, "merge", "-q", *TABLE, "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
     p = run(H5SPEC, "merge", *TABLE, "-o", table, table, results(folder, "part.h5"))
-    expect(unchanged(p) == 3 and bytes_of(table) == whole, "one more, to the table itself")
+    expect(unchanged(p) == 3 and bytes_in(table) == whole, "one more, to the table itself")
     os.unlink(results(folder, "three.h5"))
     expect(merged_again(folder) == 3, "one less")
     slide = made("--size", "640x700", "--seed", "5", name="two")
@@ -264,18 +258,18 @@ def test_a_table_takes_over_the_rows_of_unchanged_results():
 
 def test_unchanged_results_are_not_opened_and_others_are():
     folder, table, _ = both()
-    whole, at = bytes_of(table), os.stat(results(folder, "two.h5"))
-    data = bytes_of(results(folder, "two.h5"))
+    whole, at = bytes_in(table), os.stat(results(folder, "two.h5"))
+    data = bytes_in(results(folder, "two.h5"))
     with open(results(folder, "two.h5"), "wb") as f:
         f.write(bytes(len(data)))
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     names = [results(folder, n + ".h5") for n in ("one", "two", "three")]
     run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names)
-    expect(bytes_of(table) == whole, "a table of unchanged results")
+    expect(bytes_in(table) == whole, "a table of unchanged results")
     says(run(H5SPEC, "verify", table, status=1).err, "slide two")
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns + 1, at.st_mtime_ns + 1))
     says(run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
-    expect(bytes_of(table) == whole, "the table after a merge that failed")
+    expect(bytes_in(table) == whole, "the table after a merge that failed")
     # rows of another version of the program, of rewritten tables and damaged ones are not taken over
     with open(results(folder, "two.h5"), "wb") as f:
         f.write(data)
@@ -284,7 +278,7 @@ def test_unchanged_results_are_not_opened_and_others_are():
                    lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", 1)):
         os.replace(forged(table, change), table)
         expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", table, *names)) < 3, "rows were taken over")
-        expect(bytes_of(table) == whole, "not made anew")
+        expect(bytes_in(table) == whole, "not made anew")
     # other parameters
     other = corpus("--stride", "64")
     for name in ("one", "two", "three"):
@@ -342,7 +336,7 @@ def test_a_report_of_a_table_opens_only_results_whose_pictures_it_shows():
     def page(path, *options):
         out = os.path.join(folder, "r.html")
         p = run(H5SPEC, "report", "-q", "-o", out, "--csv", os.path.join(folder, "r.csv"), *options, path)
-        return bytes_of(out).replace(os.path.basename(path).encode(), b"FILE"), bytes_of(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"), p
+        return bytes_in(out).replace(os.path.basename(path).encode(), b"FILE"), bytes_in(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"), p
     for options in ((), ("--pictures", "none"), ("--max-size", "430K")):
         expect(page(table, *options)[:2] == page(plain, *options)[:2], "report %s of a table", options)
     # without room for the pictures of all, results of slides that pass are not needed
@@ -522,7 +516,7 @@ def test_damaged_tables():
     expect(len(places) > 40, "%d columns", len(places))
     bad = os.path.join(folder, "bad.h5")
     for name, at in places:
-        data = bytearray(bytes_of(table))
+        data = bytearray(bytes_in(table))
         data[at] ^= 4
         with open(bad, "wb") as f:
             f.write(data)

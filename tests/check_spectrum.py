@@ -129,8 +129,7 @@ def test_many_fine_bins():
 
 
 def test_a_constant_slide_is_all_in_two_bins():
-    path = os.path.join(tmp(), "flat.h5")
-    shutil.copy(store(made("--size", "520x400", "--tile", "256"), "--codec", "none"), path)
+    path = copied(store(made("--size", "520x400", "--tile", "256"), "--codec", "none"), "flat.h5")
     overwrite_pixels(path, 200)
     _, histogram, mean, std = load(spectrum(path))
     level = int(np.floor(20 * np.log10(200 * 65536 + 1) / 0.1))
