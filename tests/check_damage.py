@@ -112,8 +112,7 @@ def test_on_damage_fail_rejects_the_store():
     says(p.err, s + ": 2 damaged tiles; rejected (--on-damage fail)", "1 done, 1 failed")
     with h5py.File(out, "r") as f:
         expect(list(f["slides"]) == ["other"], "%s", list(f["slides"]))
-    for word in ("report", "count"):  # count: its earlier name
-        run(H5SPEC, "run", "--on-damage", word, "--force", "-o", out, s, other, status=4)
+    run(H5SPEC, "run", "--on-damage", "report", "--force", "-o", out, s, other, status=4)
     missing = store(made(*SIZE, "--missing", "5,0", name="missing"))
     run(H5SPEC, "run", "--on-damage", "fail", "--force", "-o", out, missing)  # never scanned: not damage
     says(run(H5SPEC, "run", "--on-damage", "drop", "-o", out, s, status=2).err, "report or fail")
