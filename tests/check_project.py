@@ -86,7 +86,7 @@ def module_of(name):
 def needs_of_modules():
     """Module: the modules whose names its files include, and for a header those that define what it declares.
 
-    A header without a file of its own lists what others offer: who includes it needs those that define what it uses.
+    A header without a file of its own declares functions of others. Its reader needs the modules of the functions it calls.
     """
     names = ours("common", "convert", "process", "cuda")
     text = {name: open(os.path.join(ROOT, name), encoding="utf-8").read() for name in names}

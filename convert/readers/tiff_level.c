@@ -324,7 +324,7 @@ static int take_strips(const struct reading *r, struct svs_strips *s, struct err
     return 0;
 }
 
-/* Where the second directory lies; 0: there is none. */
+/* The offset of the second directory, or 0 without one. */
 static uint64_t second_directory(const struct tiff_file *t)
 {
     struct tiff_directory d;

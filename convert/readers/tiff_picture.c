@@ -159,7 +159,7 @@ static int take_tables(const struct reading *r, struct err *e)
     return read_at(r->t.fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
 }
 
-/* Values of a table of n segments; NULL: there is none. */
+/* The values of a table of n segments, or NULL without one. */
 static uint64_t *table(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                        uint16_t otherwise, int64_t n)
 {

@@ -47,7 +47,7 @@ struct tile_compression {
     bool in_tiles,
         in_rows; /* libtiff decodes it here: tiles at once (tile.h), segments row by row */
 };
-/* NULL: it is in no row. */
+/* NULL if no row has the number. */
 const struct tile_compression *tile_compression(uint64_t number);
 
 struct tile_format {
@@ -69,8 +69,8 @@ bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
 
-/* Has libtiff print nothing: what is wrong with a tile is said in our own words. Once, at the start
- * of a program. */
+/* Stops libtiff from printing. Our own messages name the damage of a tile. Call it once, at the
+ * start of a program. */
 void tile_silence_library(void);
 
 struct tile_decoder;
