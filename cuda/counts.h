@@ -41,6 +41,9 @@ struct counts_features {
     unsigned *d_spectra;     /* [kind][u: window / 2 + 1][v: window] */
     const uint8_t *d_sample; /* [wy - band_wy][nx]: 1 + kind of windows in the sample, else 0 */
     unsigned spectrum;       /* sums of one kind of d_spectra */
+    /* [wy - band_wy][counts_stepped()]: row step << 8 | column step of the windows that are looked
+     * at and count; each is stored once */
+    uint16_t *d_steps;
 };
 
 struct counts_sums {
@@ -51,7 +54,7 @@ struct counts_sums {
 };
 
 /* At most 2^20 samples of bins below 2^16 have squares below 2^52. */
-enum { COUNTS_SHIFT = 40, COUNTS_GRAY_SHIFT = 56, COUNTS_NO_RING = 15 };
+enum { COUNTS_SHIFT = 40, COUNTS_GRAY_SHIFT = 56, COUNTS_STEP_SHIFT = 8, COUNTS_NO_RING = 15 };
 
 /* Where the sum over an octave is kept for a window, or NULL. */
 #ifdef __CUDACC__
@@ -62,6 +65,12 @@ __host__ __device__
 {
     const unsigned slot = f->slots >> 4 * octave & 15;
     return slot == COUNTS_NO_RING ? NULL : f->d_rings + (window * f->rings + slot) * f->words;
+}
+
+/* Windows of a row that steps may be looked for in: window wx, if it is one, is number wx / every. */
+static inline int64_t counts_stepped(int64_t nx, int64_t every)
+{
+    return (nx + every - 1) / every;
 }
 
 #ifdef __CUDACC__

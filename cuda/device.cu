@@ -391,8 +391,8 @@ static int repeat_rows(struct spectrum *d, const struct smooth_args *a, struct e
               e);
 }
 
-/* Smooths rows into the ring of each step. */
-static int smooth_steps(struct spectrum *d, struct smooth_args *a, struct err *e)
+/* Smooths rows into the rings. */
+static int fill_rings(struct spectrum *d, struct smooth_args *a, struct err *e)
 {
     for (int k = 0; k < d->buffers.steps; k++) {
         a->d_smooth = d->buffers.d_ring + k * d->ring.apart;
@@ -402,6 +402,23 @@ static int smooth_steps(struct spectrum *d, struct smooth_args *a, struct err *e
             return -1;
     }
     return 0;
+}
+
+/* Finds the steps of the windows that end in the slab. */
+static void queue_steps(struct spectrum *d, const struct spectrum_slab *s,
+                        const struct smooth_args *pixels)
+{
+    const struct result_params *p = &d->params;
+    struct steps_args a = {};
+    a.pixels = *pixels;
+    a.windows = sums_windows(&d->sums, s->band, s->wy, s->end_wy);
+    a.d_steps = sums_of(&d->sums, s->band)->features.d_steps;
+    a.window = (int)p->window;
+    a.stride = (int)p->stride;
+    a.steps = (int)features_steps(p->window, p->stride);
+    a.every = (int)features_step_every(s->band->nx, s->band->ny);
+    if (s->end_wy > s->wy)
+        smooth_steps(&a, d->compute);
 }
 
 /* Smooths the rows whose neighbours have all arrived. */
@@ -420,10 +437,11 @@ static int queue_smoothing(struct spectrum *d, const struct spectrum_slab *s, st
     d->above = a.slab;
     d->above_buffer = buffer;
     if (a.end > d->next_row) {
-        if (smooth_steps(d, &a, e))
+        if (fill_rings(d, &a, e))
             return -1;
         d->next_row = a.end;
     }
+    queue_steps(d, s, &a);
     if (CU(&d->check, cudaGetLastError(), e) ||
         copies_free_later(d->loader.copies, &buffer->guard, d->compute, e))
         return -1;

@@ -31,7 +31,9 @@ enum {
     STRIP_ROWS = 64,
     FOLD = STRIP / 2,
     MOST_RADIUS = QUAD,
-    THREADS = 256
+    THREADS = 256,
+    STEP_ROWS = 8, /* that a thread reads at a time */
+    STEP_THREADS = 256
 };
 
 __device__ __forceinline__ int clamped(int v, int64_t end)
@@ -81,9 +83,9 @@ __device__ __forceinline__ void step_down(struct walker *w, const struct smooth_
 }
 
 /* In the units that `down` expects: thousandths of gray for RGB, bytes for gray. */
-template <int CHANNELS> __device__ __forceinline__ float gray_at(const uint8_t *p)
+template <int CHANNELS> __device__ __forceinline__ int gray_at(const uint8_t *p)
 {
-    return CHANNELS == 1 ? (float)p[0] : (float)(299 * p[0] + 587 * p[1] + 114 * p[2]);
+    return CHANNELS == 1 ? p[0] : 299 * p[0] + 587 * p[1] + 114 * p[2];
 }
 
 /* Weights of bytes, and 2^23 as a float, in whose low bits integers are summed up. */
@@ -325,8 +327,8 @@ __device__ float down_at(const struct smooth_args &a, int x, int y)
     struct walker w = walk_from(a, y - a.radius, column);
     float sum = 0;
     for (int r = -a.radius; r <= a.radius; r++, step_down(&w, a, column))
-        sum +=
-            a.down[r < 0 ? -r : r] * (a.layout.channels == 1 ? gray_at<1>(w.p) : gray_at<3>(w.p));
+        sum += a.down[r < 0 ? -r : r] *
+               (float)(a.layout.channels == 1 ? gray_at<1>(w.p) : gray_at<3>(w.p));
     return sum;
 }
 
@@ -359,6 +361,100 @@ __global__ void __launch_bounds__(THREADS)
         a.folded ? left + (threadIdx.x / STRIP + 1) * STRIP - 1 : left + threadIdx.x;
     if (last < a.width)
         a.d_smooth[y % a.ring_rows * a.pitch + left + threadIdx.x] = sum;
+}
+
+/* --- steps --- */
+
+/* The number of the greatest of n steps, of equal ones the first. For a whole warp. */
+__device__ unsigned greatest(const unsigned *steps, int n)
+{
+    unsigned most = 0, at = (unsigned)n;
+    for (int k = (int)threadIdx.x % LANES; k < n; k += LANES)
+        if (at == (unsigned)n || steps[k] > most) {
+            most = steps[k];
+            at = (unsigned)k;
+        }
+    const unsigned all = __reduce_max_sync(~0u, most);
+    return __reduce_min_sync(~0u, most == all ? at : (unsigned)n);
+}
+
+/* The grays of a column in STEP_ROWS + 1 rows. All are read before any is used, so that the memory
+ * is waited for once. */
+template <int CHANNELS>
+__device__ __forceinline__ void read_column(const uint8_t *const *row, int64_t column, int *gray)
+{
+#pragma unroll
+    for (int r = 0; r <= STEP_ROWS; r++)
+        gray[r] = gray_at<CHANNELS>(row[r] + column);
+}
+
+/* A warp's part of the steps of a window whose pixels begin at (left, top): STEP_ROWS rows from
+ * step `first` on. Its lanes have neighbouring columns. What a lane passes on to the next, the last
+ * one passes to the first for the columns that follow. FULL: there are whole runs of both. */
+template <int CHANNELS, bool FULL>
+__device__ __forceinline__ void add_steps(const struct steps_args &s, int left, int top, int first,
+                                          unsigned *down, unsigned *across)
+{
+    const int lane = (int)threadIdx.x % LANES, rows = FULL ? STEP_ROWS : s.steps - first;
+    const uint8_t *row[STEP_ROWS + 1];
+    int gray[STEP_ROWS + 1], last[STEP_ROWS + 1];
+    unsigned sums[STEP_ROWS] = {};
+    struct walker w = walk_from(s.pixels, top + first, 0);
+#pragma unroll
+    for (int r = 0; r <= STEP_ROWS; r++) {
+        row[r] = w.p;
+        step_down(&w, s.pixels, 0);
+    }
+    read_column<CHANNELS>(row, column_offset(s.pixels, left), last);
+    for (int k = lane; k - lane < s.steps; k += LANES) {
+        unsigned sum = 0;
+        read_column<CHANNELS>(row, column_offset(s.pixels, left + 1 + k), gray);
+#pragma unroll
+        for (int r = 1; r <= STEP_ROWS; r++) {
+            const int before = __shfl_sync(~0u, gray[r], lane - 1), own = lane ? before : last[r];
+            last[r] = before;
+            if (FULL || r <= rows)
+                sum = __sad(gray[r], own, sum);
+            if (FULL || k < s.steps)
+                sums[r - 1] = __sad(gray[r], gray[r - 1], sums[r - 1]);
+        }
+        if (FULL || k < s.steps)
+            atomicAdd(&across[k], sum);
+    }
+#pragma unroll
+    for (int r = 0; r < STEP_ROWS; r++) {
+        const unsigned sum = __reduce_add_sync(~0u, sums[r]);
+        if (lane == 0 && r < rows)
+            down[first + r] = sum;
+    }
+}
+
+/* A block per window. */
+template <int CHANNELS, bool FULL>
+__global__ void __launch_bounds__(STEP_THREADS)
+    steps_kernel(const __grid_constant__ struct steps_args s)
+{
+    __shared__ unsigned down[FEATURES_MOST_STEPS], across[FEATURES_MOST_STEPS];
+    const int64_t wy = s.windows.first_wy + blockIdx.y,
+                  wx = (s.every - wy % s.every) % s.every + (int64_t)blockIdx.x * s.every,
+                  window = (wy - s.windows.band_wy) * s.windows.nx + wx;
+    if (wx >= s.windows.nx || (s.windows.d_wanted && !s.windows.d_wanted[window]))
+        return;
+    const int skip = s.window - 1 - s.steps, left = (int)wx * s.stride + skip,
+              top = (int)wy * s.stride + skip;
+    for (int k = (int)threadIdx.x; k < s.steps; k += STEP_THREADS)
+        across[k] = 0;
+    __syncthreads();
+    for (int k = (int)threadIdx.x / LANES * STEP_ROWS; k < s.steps;
+         k += STEP_THREADS / LANES * STEP_ROWS)
+        add_steps<CHANNELS, FULL>(s, left, top, k, down, across);
+    __syncthreads();
+    if (threadIdx.x >= LANES)
+        return;
+    const unsigned row = greatest(down, s.steps), column = greatest(across, s.steps);
+    if (threadIdx.x == 0)
+        s.d_steps[(wy - s.windows.band_wy) * gridDim.x + blockIdx.x] =
+            (uint16_t)(row << COUNTS_STEP_SHIFT | column);
 }
 
 unsigned blocks(int64_t n, int64_t each)
@@ -414,4 +510,22 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
     const dim3 grid((unsigned)(a->end - a->first), blocks(a->width - begin, THREADS));
     if (begin < a->width && !(a->folded && begin > a->begin))
         smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)begin);
+}
+
+template <bool FULL> static void launch_steps(const struct steps_args *a, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)counts_stepped(a->windows.nx, a->every),
+                    (unsigned)(a->windows.end_wy - a->windows.first_wy));
+    if (a->pixels.layout.channels == 1)
+        steps_kernel<1, FULL><<<grid, STEP_THREADS, 0, stream>>>(*a);
+    else
+        steps_kernel<3, FULL><<<grid, STEP_THREADS, 0, stream>>>(*a);
+}
+
+void smooth_steps(const struct steps_args *a, cudaStream_t stream)
+{
+    if (a->steps % LANES || a->steps % STEP_ROWS)
+        launch_steps<false>(a, stream);
+    else
+        launch_steps<true>(a, stream);
 }

@@ -1,10 +1,12 @@
 /*
- * smooth.h - from the stored pixels of a slide to smoothed gray rows, on the device.
+ * smooth.h - from the stored pixels of a slide to smoothed gray rows, on the device, and to the
+ * steps of features.h.
  */
 #ifndef WSI_SMOOTH_H
 #define WSI_SMOOTH_H
 
 #include "common/store/layout.h"
+#include "cuda/counts.h"
 #include "process/spectrum/spectrum.h"
 
 #include <cuda_runtime.h>
@@ -37,5 +39,16 @@ struct smooth_args {
 cudaError_t smooth_check(void);
 /* Queues it on the stream. Errors are reported by cudaGetLastError(). */
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream);
+
+/* Windows that end in a slab. The slab above must hold the other rows of their steps. */
+struct steps_args {
+    struct smooth_args pixels; /* where they are; nothing is smoothed */
+    struct counts_windows windows;
+    uint16_t *d_steps;         /* of struct counts_features */
+    int window, stride, steps; /* features_steps() */
+    int every;                 /* features_step_every() */
+};
+/* The same. */
+void smooth_steps(const struct steps_args *a, cudaStream_t stream);
 
 #endif

@@ -39,6 +39,12 @@ static size_t rings_bytes(const struct feature_sums *s, int64_t windows)
     return (size_t)windows * s->layout.rings * s->layout.words * sizeof(unsigned);
 }
 
+static size_t steps_bytes(const struct spectrum_band *b)
+{
+    const int64_t each = counts_stepped(b->nx, features_step_every(b->nx, b->ny));
+    return (size_t)((b->end_wy - b->first_wy) * each) * sizeof(uint16_t);
+}
+
 static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long);
 
 /* --- memory --- */
@@ -66,7 +72,9 @@ int feature_sums_reserve(struct feature_sums *s, struct check_device *d, int64_t
                          struct err *e)
 {
     if (CU(d, cudaMalloc((void **)&s->d_rings, rings_bytes(s, windows)), e) ||
-        CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(s, windows)), e))
+        CU(d, cudaMallocHost((void **)&s->rings, rings_bytes(s, windows)), e) ||
+        CU(d, cudaMalloc((void **)&s->d_steps, (size_t)windows * sizeof *s->steps), e) ||
+        CU(d, cudaMallocHost((void **)&s->steps, (size_t)windows * sizeof *s->steps), e))
         return -1;
     return CU(d, cudaMalloc((void **)&s->d_sample, (size_t)windows), e);
 }
@@ -75,8 +83,11 @@ void feature_sums_release(struct feature_sums *s)
 {
     cudaFree(s->d_rings);
     cudaFree(s->d_sample);
+    cudaFree(s->d_steps);
     cudaFreeHost(s->rings);
+    cudaFreeHost(s->steps);
     s->d_rings = s->rings = NULL;
+    s->d_steps = s->steps = NULL;
     s->d_sample = NULL;
 }
 
@@ -90,6 +101,7 @@ void feature_sums_counters(const struct feature_sums *s, const struct result_par
     f->d_rings = s->d_rings;
     f->d_spectra = s->d_spectra;
     f->d_sample = s->d_sample;
+    f->d_steps = s->d_steps;
     f->spectrum = (unsigned)result_spectrum_sums(p);
 }
 
@@ -115,7 +127,8 @@ int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
     const cudaMemcpyKind back = cudaMemcpyDeviceToHost;
     if (CU(d, cudaMemcpyAsync(s->octaves, s->d_octaves, OCTAVES_BYTES, back, stream), e) ||
         CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(s, windows_of(b)), back, stream),
-           e))
+           e) ||
+        CU(d, cudaMemcpyAsync(s->steps, s->d_steps, steps_bytes(b), back, stream), e))
         return -1;
     return CU(d, cudaMemcpyAsync(s->spectra, s->d_spectra, spectra_bytes(p), back, stream), e);
 }
@@ -140,15 +153,22 @@ static void turn(const unsigned *from, int64_t window, uint32_t *to)
             to[v * columns + u] = from[u * window + v];
 }
 
-void feature_sums_window(const struct feature_sums *s, int64_t k,
-                         uint64_t octaves[FEATURES_OCTAVES])
+void feature_sums_window(const struct feature_sums *s, const struct spectrum_band *b, int64_t k,
+                         struct spectrum_window *w)
 {
+    const int64_t wx = k % b->nx, wy = k / b->nx, every = features_step_every(b->nx, b->ny);
     struct counts_features f = s->layout;
     f.d_rings = s->rings;
     for (int o = 0; o < FEATURES_OCTAVES; o++) {
-        const unsigned *ring = counts_ring(&f, k, o);
-        octaves[o] = ring ? ring[0] + (f.words == 2 ? (uint64_t)ring[1] << 32 : 0) : 0;
+        const unsigned *ring = counts_ring(&f, k - b->first_wy * b->nx, o);
+        w->octaves[o] = ring ? ring[0] + (f.words == 2 ? (uint64_t)ring[1] << 32 : 0) : 0;
     }
+    w->row_step = w->column_step = FEATURES_NO_STEP;
+    if ((wx + wy) % every)
+        return;
+    const uint16_t step = s->steps[(wy - b->first_wy) * counts_stepped(b->nx, every) + wx / every];
+    w->row_step = (uint8_t)(step >> COUNTS_STEP_SHIFT);
+    w->column_step = (uint8_t)step;
 }
 
 int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
@@ -347,7 +367,7 @@ static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, c
         w.sum = in[0] & ((1ull << COUNTS_SHIFT) - 1);
         w.squares = in[1] & ((1ull << COUNTS_GRAY_SHIFT) - 1);
         w.gray = (uint8_t)(in[1] >> COUNTS_GRAY_SHIFT);
-        feature_sums_window(&t->features, k - d->first_wy * d->nx, w.octaves);
+        feature_sums_window(&t->features, d, k, &w);
         if (!d->wanted || d->wanted[k])
             spectrum_put_window(s->params, d, k, &w);
     }

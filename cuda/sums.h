@@ -22,6 +22,7 @@ struct feature_sums {
     unsigned *d_rings, *rings;               /* [rows of windows of the band][nx][rings][words] */
     unsigned *d_spectra, *spectra;           /* [FEATURES_SAMPLES][u: n / 2 + 1][v: n] */
     uint8_t *d_sample;                       /* [rows of windows of the band][nx] */
+    uint16_t *d_steps, *steps;               /* [rows of windows of the band][counts_stepped()] */
     struct counts_features layout;           /* of the rings; without memory */
 };
 
@@ -43,9 +44,10 @@ int feature_sums_begin(struct feature_sums *s, struct check_device *d,
 int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
                        const struct result_params *p, const struct spectrum_band *b,
                        cudaStream_t stream, struct err *e);
-/* The sums are on the host: window k of the band's. Octaves that no map needs are 0. */
-void feature_sums_window(const struct feature_sums *s, int64_t k,
-                         uint64_t octaves[FEATURES_OCTAVES]);
+/* The sums are on the host: puts the octaves and the steps of window k of the slide into *w. Octaves
+ * that no map needs are 0. */
+void feature_sums_window(const struct feature_sums *s, const struct spectrum_band *b, int64_t k,
+                         struct spectrum_window *w);
 /* The sums are on the host: adds them to *counts and to the band's spectra. */
 int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
                       const struct spectrum_band *b, struct result_counts *counts, struct err *e);

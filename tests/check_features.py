@@ -1,5 +1,6 @@
 """Features: each against a float64 computation from its definition; merges, samples and flags."""
 import json
+import math
 
 import h5py
 import numpy as np
@@ -147,6 +148,8 @@ def compare(path, *options, **parameters):
     areas = tissue_areas(path, flags.shape, **geometry)
     expect(np.array_equal(data["window_tissue"], percent_of(areas, flags.shape, geometry.get("window", 256))), "tissue of windows")
     check_gray(data["window_gray"], want.mean)
+    for name, step in zip(("row", "column"), reference.steps(picture(path), **geometry)):
+        expect(np.array_equal(data["window_%s_step" % name], np.where(flags & COUNTED, step, UNKNOWN)), "%s steps", name)
     near(data["profile"], want.profile, 0.005, "profile")
     near(more["profile"]["slope"], want.slope, 0.001, "slope")
     for kind, name in enumerate(("spectrum_tissue", "spectrum_glass")):
@@ -158,7 +161,7 @@ def compare(path, *options, **parameters):
         expect(off < 0.05, "%s: off by %g bins", name, off)
     check_quantiles(attrs, data)
     width = (parameters.get("high", 160.0) - parameters.get("low", 0.0)) / parameters.get("bins", 1600)
-    want = {**brightness(data), **lines_and_detail(data, more, parameters.get("window", 256), width)}
+    want = {**brightness(data), **seams(data, **geometry), **lines_and_detail(data, more, parameters.get("window", 256), width)}
     for name, value in want.items():
         near(attrs[name], value, 1e-6, name)
     return got
@@ -172,6 +175,22 @@ def brightness(data):
     thumbnail = np.sort((data["thumbnail"].astype(int) @ (299, 587, 114) + 500) // 1000, axis=None)
     last = thumbnail.size - 1
     return {"tissue_gray": median(gray[tissue >= HALF]), "gray_low": thumbnail[last // 500], "gray_high": thumbnail[last * 99 // 100]}
+
+
+def seams(data, window=256, stride=128):
+    """seam_rows and so on, from the maps."""
+    tissue = (data["window_gray"] != UNKNOWN) & (data["window_flags"] & FILLED == 0) & (data["window_tissue"] >= HALF)
+    n, want = min(stride, window - 1, 254), {}
+    chance = lambda least, of: sum(math.comb(of, k) * (8 / n) ** k * (1 - 8 / n) ** (of - k) for k in range(least, of + 1))
+    for axis, name, turn in (("y", "row", lambda m: m), ("x", "column", lambda m: m.T)):
+        found = []
+        for line, (step, here) in enumerate(zip(turn(data["window_%s_step" % name]), turn(tissue))):
+            votes = np.bincount(step[here & (step != UNKNOWN)], minlength=n)
+            if n > 8 and votes.any():
+                found.append((chance(votes.max(), votes.sum()), line * stride + window - 1 - n + int(votes.argmax())))
+        found = [f for f in found if f[0] < 1 / 500 / sum(tissue.shape)]
+        want.update({"seam_%ss" % name: len(found), "seam_%s_px" % axis: min(found)[1] if found else np.nan})
+    return want
 
 
 def lines_and_detail(data, more, n, width):
@@ -336,6 +355,17 @@ def test_lines_of_a_scanner_have_their_period_and_direction():
                    "%g px, %g degrees, %g dB", a["lines_period_px"], a["lines_deg"], a["lines_db"])
     a = planted(lambda x: x + wave(8)[:, None])
     expect(a["lines_db"] < 6, "a period of 8 px may be JPEG's: %g dB", a["lines_db"])
+
+
+def test_seams_are_where_fields_meet():
+    """Every other strip of 200 px is shifted by 7."""
+    strips = np.arange(1100) // 200 % 2 == 1
+    shifted = lambda x: np.where(strips[:, None], np.roll(x, 7, 1), x)
+    expect(planted(lambda x: x)["seam_rows"] == planted(lambda x: x.T)["seam_columns"] == 0, "seams without seams")
+    for axis, turn in (("row", lambda x: x), ("column", lambda x: x.T)):
+        a, other = planted(lambda x: turn(shifted(turn(x)))), "column" if axis == "row" else "row"
+        expect(a["seam_%ss" % axis] >= 3 and a["seam_%ss" % other] == 0, "%s: %s", axis, a)
+        expect(a["seam_%s_px" % ("y" if axis == "row" else "x")] % 200 == 199, "%s: %s", axis, a)
 
 
 def test_motion_has_its_direction():

@@ -78,6 +78,8 @@ static void put_value(const struct result_map *m, int64_t k, double mean, double
     case RESULT_NO_FORMULA: break;
     case RESULT_OF_TISSUE: ((uint8_t *)m->values)[k] = 80; break;
     case RESULT_OF_GRAY: ((uint8_t *)m->values)[k] = features_gray((float)mean + 160); break;
+    case RESULT_OF_ROW_STEP:
+    case RESULT_OF_COLUMN_STEP: ((uint8_t *)m->values)[k] = (uint8_t)(k * k % 7); break;
     case RESULT_OF_MEAN: ((float *)m->values)[k] = (float)mean; break;
     case RESULT_OF_STD: ((float *)m->values)[k] = 18; break;
     case RESULT_OF_OCTAVE: ((int16_t *)m->values)[k] = features_hundredths(mean + 6); break;
@@ -89,12 +91,15 @@ static void put_value(const struct result_map *m, int64_t k, double mean, double
 static void fill_maps(struct result_slide *s, double mean, double focus)
 {
     uint8_t *flags = s->maps[RESULT_FLAGS].values;
+    uint8_t *const step[] = {s->maps[RESULT_ROW_STEP].values, s->maps[RESULT_COLUMN_STEP].values};
     for (int64_t y = 0; y < s->ny; y++)
         for (int64_t x = 0; x < s->nx; x++) {
             const int64_t k = y * s->nx + x;
             const double wave = 4 * sin((double)x / 9) * cos((double)y / 7) + uniform();
             for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
                 put_value(m, k, mean + wave, focus + wave);
+            if ((x + y) % features_step_every(s->nx, s->ny))
+                step[0][k] = step[1][k] = FEATURES_NO_STEP;
             flags[k] = RESULT_FLAG_COUNTED;
         }
 }

@@ -59,3 +59,17 @@ class Spectrum:
             squares += (db[inside] ** 2).sum()
         self.mean = total / n if n else np.nan
         self.std = np.sqrt(squares / n - self.mean ** 2) if n else np.nan
+
+
+def steps(pixels, window=256, stride=128):
+    """[2][ny][nx]: the greatest step of each window from row to row, and from column to column (common/result/features.h)."""
+    g = pixels[..., 0].astype(np.int64) if pixels.shape[2] == 1 else pixels.astype(np.int64) @ (299, 587, 114)
+    ny, nx = ((size - window) // stride + 1 if size >= window else 0 for size in g.shape)
+    n, every = min(stride, window - 1, 254), max(1, min(ny, nx) // 24)
+    out = np.full((2, ny, nx), 255)
+    for j, i in np.ndindex(ny, nx):
+        y, x = j * stride + window, i * stride + window
+        block = g[y - n - 1:y, x - n - 1:x]
+        if (i + j) % every == 0:
+            out[:, j, i] = [np.abs(np.diff(block, axis=0))[:, 1:].sum(1).argmax(), np.abs(np.diff(block, axis=1))[1:].sum(0).argmax()]
+    return out

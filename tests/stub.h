@@ -58,6 +58,7 @@ enum what {
     RECORD,
     WAIT,
     SMOOTH,
+    STEPS,
     FUSED,
     GATHER,
     COUNT,
@@ -106,6 +107,7 @@ struct op {
             long version;
         } event;
         struct smooth_args smooth;
+        struct steps_args steps;
         struct fused_args fused;
         struct windows_args windows;
         struct jpeg_batch jpeg;

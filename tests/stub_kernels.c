@@ -4,21 +4,22 @@
 
 #include "common/codec/codec.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- kernels --- */
 
-/* Gray of row y, clamped, as the slabs have it. */
-static void gray_row(const struct smooth_args *a, int64_t y, int device, float *out)
+/* Gray of row y, clamped, as the slabs have it. reach: the rows of the slab above that may be used.
+ */
+static void gray_row(const struct smooth_args *a, int64_t y, int64_t reach, int device, float *out)
 {
     const int64_t row = y < 0 ? 0 : y >= a->height ? a->height - 1 : y;
     const struct smooth_slab *s = row < a->slab.row ? &a->above : &a->slab;
     const int64_t r = row - s->row, pitch = (int64_t)a->layout.chunk_cols * a->layout.channels,
                   chunk = a->layout.chunk_rows * pitch;
-    stub_check(r >= 0 && r < s->rows, "smoothing wants a row that is in no slab");
-    stub_check(s == &a->slab || r >= s->rows - 2 * a->radius,
-               "smoothing wants too high a row of the slab above");
+    stub_check(r >= 0 && r < s->rows, "a row is wanted that is in no slab");
+    stub_check(s == &a->slab || r >= s->rows - reach, "too high a row of the slab above is wanted");
     for (int64_t col = 0; col < a->layout.columns; col++) {
         const uint8_t *p = s->d_chunks +
                            (r / a->layout.chunk_rows * a->layout.columns + col) * chunk +
@@ -60,9 +61,9 @@ static void run_smooth(const struct smooth_args *a, int device)
                "smoothing: the weights are not of the scale of gray");
     for (int64_t y = a->first; y < a->end; y++) {
         float *out = a->d_smooth + y % a->ring_rows * a->pitch;
-        gray_row(a, y, device, rows);
-        gray_row(a, y - a->radius, device, up);
-        gray_row(a, y + a->radius, device, down);
+        gray_row(a, y, 2 * a->radius, device, rows);
+        gray_row(a, y - a->radius, 2 * a->radius, device, up);
+        gray_row(a, y + a->radius, 2 * a->radius, device, down);
         stub_check_memory(out, (size_t)a->pitch * sizeof *out, device, "ring of smoothed rows");
         for (int64_t x = a->begin; x < a->width; x++)
             out[x] = rows[x] + 2 * up[x] + 3 * down[x];
@@ -227,10 +228,56 @@ static void run_crc(const struct crc_batch *b, int device)
     }
 }
 
+/* The number of the greatest step from one line of n + 1 pixels to the next, of which there are as
+ * many. `across` and `down`: floats to the next pixel of a line, and to the next line. */
+static unsigned greatest_step(const float *p, int n, int64_t across, int64_t down)
+{
+    double most = -1;
+    unsigned at = 0;
+    for (int k = 0; k < n; k++) {
+        double sum = 0;
+        for (const float *q = p + k * down + across; q <= p + k * down + n * across; q += across)
+            sum += fabs((double)(q[down] - q[0]));
+        if (sum > most) {
+            most = sum;
+            at = (unsigned)k;
+        }
+    }
+    return at;
+}
+
+static void run_steps(const struct steps_args *s, int device)
+{
+    const struct smooth_args *a = &s->pixels;
+    const int64_t nx = s->windows.nx, pitch = a->width + a->layout.chunk_cols,
+                  skip = s->window - 1 - s->steps;
+    float *rows = malloc((size_t)(s->steps + 1) * (size_t)pitch * sizeof *rows);
+    stub_check(rows && s->steps > 0, "steps: arguments");
+    for (int64_t wy = s->windows.first_wy; wy < s->windows.end_wy; wy++) {
+        for (int64_t y = 0; y <= s->steps && !stub.quick; y++)
+            gray_row(a, wy * s->stride + skip + y, s->steps + a->radius, device, rows + y * pitch);
+        for (int64_t wx = 0; wx < nx; wx++) {
+            uint16_t *out = s->d_steps + (wy - s->windows.band_wy) * counts_stepped(nx, s->every) +
+                            wx / s->every;
+            const float *p = rows + wx * s->stride + skip;
+            if ((wx + wy) % s->every || !is_wanted(&s->windows, wy * nx + wx, device))
+                continue;
+            stub_check_memory(out, sizeof *out, device, "steps of a window");
+            *out = stub.quick
+                       ? 0
+                       : (uint16_t)(greatest_step(p, s->steps, 1, pitch) << COUNTS_STEP_SHIFT |
+                                    greatest_step(p, s->steps, pitch, 1));
+        }
+    }
+    free(rows);
+}
+
 void stub_run_kernel(const struct op *o, int device)
 {
     if (o->what == SMOOTH && !stub.quick)
         run_smooth(&o->smooth, device);
+    else if (o->what == STEPS)
+        run_steps(&o->steps, device);
     else if (o->what == FUSED)
         run_fused(&o->fused, device);
     else if (o->what == GATHER || o->what == COUNT)
@@ -280,12 +327,13 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     static const struct {
         const char *word;
         enum what what;
-    } words[] = {
-        {"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH}, {"fused_kernel", FUSED},
-        {"gather_kernel", GATHER},   {"count_kernel", COUNT},         {"strip_kernel", STRIP},
-        {"own_kernel", OWN_TABLES},  {"samples_kernel", SAMPLES},     {"colours_kernel", PIXELS},
-        {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},       {"planes_kernel", PIXELS},
-        {"crc_kernel", CRC}};
+    } words[] = {{"smooth_kernel", SMOOTH},   {"smooth_plain_kernel", SMOOTH},
+                 {"fused_kernel", FUSED},     {"steps_kernel", STEPS},
+                 {"gather_kernel", GATHER},   {"count_kernel", COUNT},
+                 {"strip_kernel", STRIP},     {"own_kernel", OWN_TABLES},
+                 {"samples_kernel", SAMPLES}, {"colours_kernel", PIXELS},
+                 {"huffman_kernel", HUFFMAN}, {"blocks_kernel", PIXELS},
+                 {"planes_kernel", PIXELS},   {"crc_kernel", CRC}};
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid,
         (void)warp;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -362,11 +410,12 @@ static cudaError_t launch(const struct kernel *k, dim3 grid, void **args, size_t
                           cudaStream_t s)
 {
     static const size_t bytes[WHATS] = {
-        [SMOOTH] = sizeof(struct smooth_args),  [FUSED] = sizeof(struct fused_args),
-        [GATHER] = sizeof(struct windows_args), [COUNT] = sizeof(struct windows_args),
-        [STRIP] = sizeof(struct jpeg_batch),    [HUFFMAN] = sizeof(struct jpeg_batch),
-        [PIXELS] = sizeof(struct jpeg_batch),   [CRC] = sizeof(struct crc_batch),
-        [SAMPLES] = sizeof(struct jpeg_batch),  [OWN_TABLES] = sizeof(struct jpeg_batch)};
+        [SMOOTH] = sizeof(struct smooth_args),   [FUSED] = sizeof(struct fused_args),
+        [STEPS] = sizeof(struct steps_args),     [GATHER] = sizeof(struct windows_args),
+        [COUNT] = sizeof(struct windows_args),   [STRIP] = sizeof(struct jpeg_batch),
+        [HUFFMAN] = sizeof(struct jpeg_batch),   [PIXELS] = sizeof(struct jpeg_batch),
+        [CRC] = sizeof(struct crc_batch),        [SAMPLES] = sizeof(struct jpeg_batch),
+        [OWN_TABLES] = sizeof(struct jpeg_batch)};
     cudaError_t r = stub_enter(s->device);
     stub_check(s->device == stub_device, "a kernel while another device is set");
     if (!r && (shared > PLAIN_SHARED_BYTES && (int)shared > k->shared[stub_device]))

@@ -103,6 +103,31 @@ __host__ __device__
     return (uint8_t)(gray > FEATURES_MOST_GRAY ? FEATURES_MOST_GRAY : gray < 0 ? 0 : gray);
 }
 
+/* --- steps, which show edges --- */
+
+/*
+ * The last n + 1 rows and columns of a window of N x N px at stride S, n = min(S, N - 1, 254), have
+ * n steps each, from a row or column to the next. A step is the sum of |difference| over the n px
+ * of its line. The greatest, of equal ones the first, is kept as its number 0 .. n - 1. Up to S =
+ * 254 the steps of neighbouring windows follow each other without a gap. Stored pixels are
+ * compared, before they are smoothed, as whole numbers: no device or split matters.
+ *
+ * Only windows (i, j) with (i + j) % features_step_every() = 0 are looked at: 24 or more in each
+ * row and each column of windows, if there are so many.
+ */
+enum { FEATURES_NO_STEP = 255, FEATURES_MOST_STEPS = 254 };
+
+static inline int64_t features_steps(int64_t window, int64_t stride)
+{
+    const int64_t n = stride < window ? stride : window - 1, most = FEATURES_MOST_STEPS;
+    return n < most ? n : most;
+}
+static inline int64_t features_step_every(int64_t nx, int64_t ny)
+{
+    const int64_t least = nx < ny ? nx : ny;
+    return least < 48 ? 1 : least / 24;
+}
+
 /* --- the sample of windows whose spectra are summed --- */
 
 enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };

@@ -44,7 +44,14 @@
         .formula = RESULT_OF_TISSUE, .meaning = "how much of each window is tissue")               \
     ROW(GRAY, .name = "window_gray", .type = RESULT_UINT8, .unit = "levels", .scale = 1,           \
         .fill = FEATURES_NO_GRAY, .low = 0, .high = 255, .formula = RESULT_OF_GRAY,    \
-        .meaning = "mean gray of each window")
+        .meaning = "mean gray of each window")                                                     \
+    ROW(ROW_STEP, .name = "window_row_step", .type = RESULT_UINT8, .unit = "px", .scale = 1,       \
+        .fill = FEATURES_NO_STEP, .low = 0, .high = 127, .formula = RESULT_OF_ROW_STEP,            \
+        .meaning = "where, from row to row, pixels change most")                                   \
+    ROW(COLUMN_STEP, .name = "window_column_step", .type = RESULT_UINT8, .unit = "px",             \
+        .scale = 1, .fill = FEATURES_NO_STEP, .low = 0, .high = 127,                               \
+        .formula = RESULT_OF_COLUMN_STEP,                                                          \
+        .meaning = "where, from column to column, pixels change most")
 /* clang-format on */
 
 #endif

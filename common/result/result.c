@@ -246,6 +246,11 @@ static bool find_range(const struct result_params *p, enum result_formula formul
         *low = 0;
         *high = FEATURES_MOST_GRAY;
         return true;
+    case RESULT_OF_ROW_STEP:
+    case RESULT_OF_COLUMN_STEP:
+        *low = 0;
+        *high = (double)features_steps(p->window, p->stride) - 1;
+        return true;
     case RESULT_NO_FORMULA: break;
     }
     return false;
@@ -311,8 +316,18 @@ int result_find_spectrum_numbers(const struct result_params *p, const struct res
                                          s->spectra[FEATURES_TISSUE].windows},
                                glass = {s->spectra[FEATURES_GLASS].sums,
                                         s->spectra[FEATURES_GLASS].windows};
-    spectrum_numbers_gray(s->maps[RESULT_GRAY].values, s->maps[RESULT_TISSUE].values,
-                          s->maps[RESULT_FLAGS].values, RESULT_FLAGS_FILLED, s->nx * s->ny, n);
+    const struct spectrum_maps maps = {.gray = s->maps[RESULT_GRAY].values,
+                                       .tissue = s->maps[RESULT_TISSUE].values,
+                                       .flags = s->maps[RESULT_FLAGS].values,
+                                       .filled = RESULT_FLAGS_FILLED,
+                                       .row_step = s->maps[RESULT_ROW_STEP].values,
+                                       .column_step = s->maps[RESULT_COLUMN_STEP].values,
+                                       .nx = s->nx,
+                                       .ny = s->ny,
+                                       .window = p->window,
+                                       .stride = p->stride};
+    spectrum_numbers_gray(&maps, n);
+    spectrum_numbers_seams(&maps, n);
     spectrum_numbers_places(s->thumbnail.rgb, s->thumbnail.width * s->thumbnail.height, n);
     return spectrum_numbers_lines(&tissue, &glass, p->window,
                                   (p->high_db - p->low_db) / (double)p->bins, n, e);

@@ -126,6 +126,8 @@ enum result_formula {
     RESULT_OF_SHARPNESS, /* features_sharpness(); INT16 */
     RESULT_OF_TISSUE,    /* percent; known before pixels are read */
     RESULT_OF_GRAY,      /* features_gray(); UINT8 */
+    RESULT_OF_ROW_STEP,  /* the greatest step of features.h from a row to the next; UINT8 */
+    RESULT_OF_COLUMN_STEP,
 };
 
 struct result_map_kind {

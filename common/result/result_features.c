@@ -313,18 +313,21 @@ static bool follows_counting(enum result_formula f)
            f == RESULT_OF_GRAY;
 }
 
-/* Does the window have a value in every map of levels and of gray exactly if it counts, and in that
- * of tissue exactly if its group is here and the slide has a tissue map? */
+/* Does the window have a value in every map of levels and of gray exactly if it counts, in those of
+ * steps if it is looked at, too, and in that of tissue exactly if its group is here and the slide
+ * has a tissue map? */
 static bool agrees_with_maps(const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
     const bool counts = flags & RESULT_FLAG_COUNTED;
+    const bool steps = counts && (k % s->nx + k / s->nx) % features_step_every(s->nx, s->ny) == 0;
     const bool tissue = !(flags & RESULT_FLAG_NO_GROUP) && !isnan(s->origin.tissue_fraction);
     for (int m = 0; m < RESULT_MAPS; m++) {
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
         if ((formula == RESULT_OF_TISSUE && has != tissue) ||
-            (follows_counting(formula) && has != counts))
+            (follows_counting(formula) && has != counts) ||
+            ((formula == RESULT_OF_ROW_STEP || formula == RESULT_OF_COLUMN_STEP) && has != steps))
             return false;
     }
     return true;

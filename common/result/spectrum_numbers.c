@@ -1,6 +1,7 @@
 /* spectrum_numbers.c - see spectrum_numbers.h. */
 #include "common/result/spectrum_numbers.h"
 
+#include "common/base/memory.h"
 #include "common/result/features.h"
 
 #include <math.h>
@@ -18,6 +19,8 @@ enum {
     AXIS = 2            /* frequencies beside the axes that count as such */
 };
 
+#define MOST_CHANCE (1 / 500.0) /* of a seam, over all rows and columns of windows */
+
 #define FIELD(name, low, high)                                                                     \
     {                                                                                              \
 #name, offsetof(struct spectrum_numbers, name), low, high                                  \
@@ -33,6 +36,10 @@ const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS] = {
     FIELD(direction_deg, 0, 180),
     FIELD(detail_4px_db, -1e3, 1e3),
     FIELD(detail_7px_db, -1e3, 1e3),
+    FIELD(seam_rows, 0, INT32_MAX),
+    FIELD(seam_columns, 0, INT32_MAX),
+    FIELD(seam_y_px, 0, INT32_MAX),
+    FIELD(seam_x_px, 0, INT32_MAX),
 };
 
 static int by_value(const void *a, const void *b)
@@ -205,18 +212,21 @@ static double gray_at(const int64_t counts[GRAYS], int64_t rank)
     return NAN;
 }
 
-void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                           uint8_t filled, int64_t windows, struct spectrum_numbers *out)
+/* Does the window count, touch no filled tile, and show tissue? */
+static bool shows_tissue(const struct spectrum_maps *m, int64_t k)
+{
+    return m->gray[k] != FEATURES_NO_GRAY && !(m->flags[k] & m->filled) &&
+           (!m->tissue || features_is_tissue(m->tissue[k]));
+}
+
+void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_numbers *out)
 {
     int64_t counts[GRAYS] = {0}, n = 0;
-    for (int64_t k = 0; k < windows; k++) {
-        if (gray[k] == FEATURES_NO_GRAY || flags[k] & filled)
-            continue;
-        if (!tissue || features_is_tissue(tissue[k])) {
-            counts[gray[k]]++;
+    for (int64_t k = 0; k < m->nx * m->ny; k++)
+        if (shows_tissue(m, k)) {
+            counts[m->gray[k]]++;
             n++;
         }
-    }
     out->tissue_gray = gray_at(counts, (n - 1) / 2);
 }
 
@@ -227,4 +237,76 @@ void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum
         counts[(299 * rgb[3 * k] + 587 * rgb[3 * k + 1] + 114 * rgb[3 * k + 2] + 500) / 1000]++;
     out->gray_low = gray_at(counts, (pixels - 1) / 500);
     out->gray_high = gray_at(counts, (pixels - 1) * 99 / 100);
+}
+
+/* --- seams --- */
+
+/* The chance that at least `least` of n draws of chance p hit. */
+static double chance_of(int64_t least, int64_t n, double p)
+{
+    double term = pow(1 - p, (double)n), sum = 0;
+    for (int64_t k = 0; k <= n; k++) {
+        sum += k >= least ? term : 0;
+        term *= (double)(n - k) / (double)(k + 1) * p / (1 - p);
+    }
+    return sum;
+}
+
+/* Rows of windows, or columns: `count` lines of `length` windows. */
+struct lines {
+    const struct spectrum_maps *m;
+    const uint8_t *step;
+    int64_t count, length, across, along; /* windows from one line to the next, and within one */
+    int64_t steps;
+    int *votes; /* [steps] */
+};
+
+/* The step that most windows of a line name, how many do, and of how many. */
+static int64_t elect(const struct lines *l, int64_t line, int64_t *votes, int64_t *n)
+{
+    int64_t best = 0;
+    *n = 0;
+    memset(l->votes, 0, (size_t)l->steps * sizeof *l->votes);
+    for (int64_t w = 0; w < l->length; w++) {
+        const int64_t k = line * l->across + w * l->along;
+        if (l->step[k] == FEATURES_NO_STEP || !shows_tissue(l->m, k))
+            continue;
+        l->votes[l->step[k]]++;
+        ++*n;
+    }
+    for (int64_t s = 1; s < l->steps; s++)
+        if (l->votes[s] > l->votes[best])
+            best = s;
+    *votes = l->votes[best];
+    return best;
+}
+
+static void count_seams(const struct lines *l, double *seams, double *px)
+{
+    const double p = (double)BLOCK / (double)l->steps;
+    const double most = MOST_CHANCE / (double)(l->m->nx + l->m->ny);
+    double least = 1;
+    *seams = 0;
+    *px = NAN;
+    for (int64_t line = 0; line < l->count && p < 1; line++) {
+        int64_t votes, n;
+        const int64_t step = elect(l, line, &votes, &n);
+        const double chance = n > 0 ? chance_of(votes, n, p) : 1;
+        *seams += chance < most;
+        if (chance < most && chance < least) {
+            least = chance;
+            *px = (double)(line * l->m->stride + l->m->window - 1 - l->steps + step);
+        }
+    }
+}
+
+void spectrum_numbers_seams(const struct spectrum_maps *m, struct spectrum_numbers *out)
+{
+    const int64_t steps = features_steps(m->window, m->stride);
+    int *votes = memory_need((size_t)steps, sizeof *votes);
+    count_seams(&(struct lines){m, m->row_step, m->ny, m->nx, m->nx, 1, steps, votes},
+                &out->seam_rows, &out->seam_y_px);
+    count_seams(&(struct lines){m, m->column_step, m->nx, m->ny, 1, m->nx, steps, votes},
+                &out->seam_columns, &out->seam_x_px);
+    free(votes);
 }

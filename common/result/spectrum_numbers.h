@@ -28,6 +28,15 @@
  *          away from both, by the square of the frequency; a picture that was enlarged has lost the
  *          finer one only.
  *
+ * seams    Straight edges: stitching, borders of fields, lost tiles. Of the windows that count,
+ *          touch no filled tile and are at least half tissue, each names the row, and the column,
+ *          behind which pixels change most (features.h, n steps). In a row of windows the row of
+ *          pixels that most of them name is a seam, if the chance that so many name one is less
+ *          than 1 / 500 over all rows and columns of windows, where a window names it with a chance
+ *          of 8 / n: as if the borders of JPEG's blocks alone decided. seam_rows and seam_columns
+ *          are how many seams there are, seam_y_px and seam_x_px the last row, and column, before
+ *          the least likely one of each. A row of windows has one seam at most.
+ *
  * Any thread.
  */
 #ifndef WSI_SPECTRUM_NUMBERS_H
@@ -44,10 +53,11 @@ struct spectrum_numbers {
     double lines_db, lines_period_px, lines_deg;
     double direction_db, direction_deg;
     double detail_4px_db, detail_7px_db;
+    double seam_rows, seam_columns, seam_y_px, seam_x_px;
 };
 
 /* Their names and ranges, in the order of the attributes of a result. */
-enum { SPECTRUM_NUMBERS = 10 };
+enum { SPECTRUM_NUMBERS = 14 };
 struct spectrum_number {
     const char *name;
     size_t offset; /* in struct spectrum_numbers */
@@ -67,10 +77,18 @@ struct spectrum_sums {
 /* Lines, motion and detail. width: of a bin, dB. -1: out of memory, as below. */
 int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
                            int64_t n, double width, struct spectrum_numbers *out, struct err *e);
-/* Brightness. [windows] each; tissue: NULL or FEATURES_NO_TISSUE: not known. Windows whose flags
- * have any bit of `filled` are left out. */
-void spectrum_numbers_gray(const uint8_t *gray, const uint8_t *tissue, const uint8_t *flags,
-                           uint8_t filled, int64_t windows, struct spectrum_numbers *out);
+/* Maps of windows, [ny][nx] each. */
+struct spectrum_maps {
+    const uint8_t *gray, *tissue; /* tissue: NULL or FEATURES_NO_TISSUE: not known */
+    const uint8_t *flags;
+    uint8_t filled; /* windows whose flags have any bit of it are left out */
+    const uint8_t *row_step, *column_step;
+    int64_t nx, ny, window, stride;
+};
+/* Brightness. */
+void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_numbers *out);
+/* Seams. */
+void spectrum_numbers_seams(const struct spectrum_maps *m, struct spectrum_numbers *out);
 /* The same of a thumbnail, [pixels][3]; NULL: none. */
 void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum_numbers *out);
 

@@ -240,12 +240,13 @@ static bool sends_packed(const struct job_terms *t, const struct codec *codec)
     return codec->id != CODEC_NONE && (t->setup->use->backend->unpacks >> codec->id & 1);
 }
 
-/* The fewest rows of a slab: half of what a row of windows needs. Then two slabs hold it, and
- * buffers can be reused two slabs later. */
+/* The fewest rows of a slab: half of what a row of windows needs, or what its steps need. Then two
+ * slabs hold it, and buffers can be reused two slabs later. */
 static int64_t lowest_slab(const struct job_terms *t, const struct spectrum_band *d)
 {
     const struct result_params *p = &t->setup->params;
-    const int64_t need = (p->window + 2 * p->radius + 1) / 2;
+    const int64_t half = (p->window + 1) / 2, steps = features_steps(p->window, p->stride);
+    const int64_t need = (half > steps ? half : steps) + p->radius;
     return (need + d->chunk_rows - 1) / d->chunk_rows * d->chunk_rows;
 }
 

@@ -328,11 +328,37 @@ static uint8_t gray_of(const struct spectrum *b, const struct lanes_ring *r, con
     return features_gray((float)(((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)n));
 }
 
+static uint8_t greatest(const int32_t *steps, int64_t n)
+{
+    int64_t at = 0;
+    for (int64_t k = 1; k < n; k++)
+        if (steps[k] > steps[at])
+            at = k;
+    return (uint8_t)at;
+}
+
+static void find_steps(const struct spectrum *b, const struct unit *u, struct scratch *w,
+                       int64_t wx, int64_t wy, struct spectrum_window *window)
+{
+    const struct result_params *p = &b->params;
+    const int64_t n = features_steps(p->window, p->stride), skip = p->window - 1 - n,
+                  top = (wy - u->wy) * p->stride + p->radius + skip;
+    window->row_step = window->column_step = FEATURES_NO_STEP;
+    if ((wx + wy) % features_step_every(u->band->nx, u->band->ny))
+        return;
+    for (int64_t y = 0; y <= n; y++)
+        w->lines[y] = w->rows[top + y] + wx * p->stride + skip;
+    b->lanes->steps(w->lines, (int)n, w->steps, w->steps + n);
+    window->row_step = greatest(w->steps, n);
+    window->column_step = greatest(w->steps + n, n);
+}
+
 static void put_window(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t k,
                        int sample, uint8_t gray, struct result_counts *counts)
 {
     struct spectrum_window window = collect(b, w, counts);
     window.gray = gray;
+    find_steps(b, u, w, k % u->band->nx, k / u->band->nx, &window);
     collect_octaves(b, u->band->features, w, &window, counts);
     spectrum_put_window(&b->params, u->band, k, &window);
     if (sample)

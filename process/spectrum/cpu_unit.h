@@ -35,7 +35,9 @@ struct scratch {
     /* Sums of classes, clamped to the histogram, over the places of cpu_octaves.h. */
     uint64_t twice[FEATURES_OCTAVES]; /* of the rows that count twice */
     uint64_t once[FEATURES_OCTAVES];  /* of the two that count once, one less the other */
-    uint32_t *bins; /* [window][window / 2 + 1]: bin numbers of a window of the sample */
+    uint32_t *bins;      /* [window][window / 2 + 1]: bin numbers of a window of the sample */
+    const float **lines; /* [window]: the rows of a window's steps, */
+    int32_t *steps;      /* [2][window]: and the steps */
 };
 
 struct spectrum {

@@ -33,10 +33,10 @@
 const struct lanes *lanes_variant(int k)
 {
     static const struct lanes variants[] = {
-        {"plain", smooth_plain, columns_plain, power_plain},
+        {"plain", smooth_plain, columns_plain, power_plain, steps_plain},
 #ifdef __x86_64__
-        {"avx2", smooth_avx2, columns_avx2, power_avx2},
-        {"avx512", smooth_avx512, columns_avx512, power_avx512},
+        {"avx2", smooth_avx2, columns_avx2, power_avx2, steps_avx2},
+        {"avx512", smooth_avx512, columns_avx512, power_avx512, steps_avx512},
 #endif
     };
     int n = 1;

@@ -13,6 +13,7 @@
 #include "common/base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { LANES = 16, LANES_STRIP = 64, LANES_ALIGN = 64 };
 
@@ -77,6 +78,10 @@ struct lanes {
      * ring itself. */
     void (*power)(const struct lanes_plan *p, const struct lanes_ring *ring, int lanes, float *data,
                   float *power);
+    /* The steps of features.h over n x n px: down[k] from rows[k] to rows[k + 1], without their
+     * first column; across[k] from column k to k + 1, without the first row. Pixels are whole
+     * numbers up to 255,000, n is at most 254. */
+    void (*steps)(const float *const *rows, int n, int32_t *down, int32_t *across);
 };
 
 /* The variants that this processor can run, the simplest first; NULL after the last. */

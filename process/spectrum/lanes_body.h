@@ -264,6 +264,22 @@ static LANES_TARGET void LANES_NAME(columns)(const struct lanes_real *r, const f
         LANES_NAME(turn_block)(x + b * LANES * 2 * LANES, out + (size_t)b * block_floats);
 }
 
+static LANES_TARGET void LANES_NAME(steps)(const float *const *rows, int n, int32_t *down,
+                                           int32_t *across)
+{
+    for (int k = 0; k < n; k++)
+        across[k] = 0;
+    for (int r = 0; r < n; r++) {
+        const float *above = rows[r], *row = rows[r + 1];
+        int32_t sum = 0;
+        for (int k = 0; k < n; k++) {
+            sum += (int32_t)__builtin_fabsf(row[k + 1] - above[k + 1]);
+            across[k] += (int32_t)__builtin_fabsf(row[k + 1] - row[k]);
+        }
+        down[r] = sum;
+    }
+}
+
 #undef VEC
 #undef LOOSE
 #undef PAIR

@@ -169,7 +169,9 @@ void spectrum_put_window(const struct result_params *p, const struct spectrum_ba
         case RESULT_OF_SHARPNESS:
             ((int16_t *)values)[k] = features_hundredths(value_of(kind, levels));
             break;
-        case RESULT_OF_GRAY: ((uint8_t *)values)[k] = w->gray;
+        case RESULT_OF_GRAY: ((uint8_t *)values)[k] = w->gray; break;
+        case RESULT_OF_ROW_STEP: ((uint8_t *)values)[k] = w->row_step; break;
+        case RESULT_OF_COLUMN_STEP: ((uint8_t *)values)[k] = w->column_step;
         }
     }
 }

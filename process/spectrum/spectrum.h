@@ -307,7 +307,8 @@ struct spectrum_window {
     uint64_t sum, squares; /* of their bin numbers */
     /* Sums of bin numbers, clamped to the bins, over the octaves of features.h that maps need. */
     uint64_t octaves[FEATURES_OCTAVES];
-    uint8_t gray; /* features_gray() of its mean */
+    uint8_t gray;                  /* features_gray() of its mean */
+    uint8_t row_step, column_step; /* of features.h; FEATURES_NO_STEP: not looked at */
 };
 
 /* Its mean and standard deviation; NaN without samples. */

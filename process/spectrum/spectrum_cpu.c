@@ -32,6 +32,8 @@ static void close_scratch(struct scratch *w)
     free(w->inner);
     free(w->edge);
     free(w->bins);
+    free(w->lines);
+    free(w->steps);
 }
 
 static void free_all(struct spectrum *b)
@@ -74,8 +76,10 @@ static int open_scratch(const struct spectrum *b, struct scratch *w)
     w->inner = calloc(CPU_COUNTERS * classes, sizeof(uint32_t));
     w->edge = calloc(classes, sizeof(uint32_t));
     w->bins = malloc(result_spectrum_sums(&b->params) * sizeof *w->bins);
+    w->lines = malloc(n * sizeof *w->lines);
+    w->steps = malloc(2 * n * sizeof *w->steps);
     return w->rows && w->across && w->strip && w->columns && w->ring && w->mean && w->low &&
-                   w->data && w->values && w->inner && w->edge && w->bins
+                   w->data && w->values && w->inner && w->edge && w->bins && w->lines && w->steps
                ? 0
                : -1;
 }
