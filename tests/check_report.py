@@ -264,6 +264,22 @@ def test_lines_that_all_slides_have_a_little_are_no_flag():
     expect(all(lines(13.0, 13.0)), "above 12 dB on all slides")
 
 
+def test_seams_have_a_place():
+    def seams(slides):
+        for name, rows, columns in (("made-00003", 2, 2), ("made-00005", 1, 1)):
+            slides[name].attrs["seam_rows"], slides[name].attrs["seam_columns"] = float(rows), float(columns)
+            slides[name].attrs["seam_y_px"], slides[name].attrs["seam_x_px"] = 600.0, 900.0
+    path = changed(results("--slides", "12"), seams)
+    with h5py.File(path, "r") as f:
+        height, width = (f["slides/made-00003"].attrs[k] for k in ("height", "width"))
+    data = data_of(report(path)[0])
+    (found,) = [[r for r in why if "straight edges" in r[0]] for why in data["why"].values() if any("straight edges" in r[0] for r in why)]
+    text, look, x, y = found[0]
+    says(text, "along 2 rows of pixels, the clearest at y = 600 px, and 2 columns of pixels, the clearest at x = 900 px: seams of stitched fields")
+    expect(data["names"][int([k for k, why in data["why"].items() if found[0] in why][0])] == "made-00003" and look == 2, "%s", found)
+    expect(abs(x - 900 / width) < 0.001 and abs(y - 600 / height) < 0.001, "%s", found)
+
+
 def test_pen_has_a_place():
     def pen(slides):
         for k, slide in enumerate(slides.values()):

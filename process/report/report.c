@@ -206,9 +206,8 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
     row->metric[REPORT_LINES] = s->of_spectra.lines_db;
     row->metric[REPORT_DIRECTION] = s->of_spectra.direction_db;
-    row->lines_period_px = s->of_spectra.lines_period_px;
-    row->lines_deg = s->of_spectra.lines_deg;
-    row->direction_deg = s->of_spectra.direction_deg;
+    row->metric[REPORT_SEAMS] = s->of_spectra.seam_rows + s->of_spectra.seam_columns;
+    row->of_spectra = s->of_spectra;
     row->metric[REPORT_STAIN] = n->stain_density;
     row->metric[REPORT_HUE] = n->stain_hue;
 }

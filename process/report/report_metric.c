@@ -88,6 +88,10 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          "how far the strongest narrow peak on an axis of the mean spectra is above "
          "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
          .most = 6, .widens = true, .specific = true},
+    [REPORT_SEAMS] = {"seams", "straight edges", "", 0,
+                      "rows and columns of pixels behind which the tissue changes most in so many "
+                      "places that chance does not explain it",
+                      .most = 2, .widens = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
          "by how much detail of 4 to 16 px is weaker in one direction than across it, "

@@ -116,6 +116,7 @@ static void range_of(const struct result_params *p, int metric, double *least, d
         *least = 0;
         *most = 1;
         break;
+    case REPORT_SEAMS: *least = 0; break;
     case REPORT_W1:
         *least = 0;
         *most = width;
@@ -343,11 +344,41 @@ static void say_lines(const struct report_slide *s, double excess, struct list *
 {
     char um[32] = "";
     if (s->um > 0)
-        snprintf(um, sizeof um, " (%.2g um)", s->lines_period_px * s->um);
+        snprintf(um, sizeof um, " (%.2g um)", s->of_spectra.lines_period_px * s->um);
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: line camera or "
         "stage of the scanner, or cracks; send the scanner to service if other slides have it",
-        s->lines_period_px, um, direction_words(s->lines_deg), s->metric[REPORT_LINES]);
+        s->of_spectra.lines_period_px, um, direction_words(s->of_spectra.lines_deg),
+        s->metric[REPORT_LINES]);
+}
+
+/* "4 rows of pixels, the clearest at y = 799 px", or nothing. Returns its place as a part of `size`,
+ * or the middle. */
+static double seams_of(double seams, const char *what, char axis, double px, int64_t size,
+                       char out[96])
+{
+    *out = 0;
+    if (!(seams > 0))
+        return 0.5;
+    snprintf(out, 96, "%.0f %s%s of pixels, the clearest at %c = %.0f px", seams, what,
+             seams > 1 ? "s" : "", axis, px);
+    return px / (double)size;
+}
+
+static void say_seams(const struct report_slide *s, double excess, struct list *l)
+{
+    const struct spectrum_numbers *n = &s->of_spectra;
+    char rows[96], columns[96];
+    const double y = seams_of(n->seam_rows, "row", 'y', n->seam_y_px, s->height, rows);
+    const double x = seams_of(n->seam_columns, "column", 'x', n->seam_x_px, s->width, columns);
+    struct report_reason *reason =
+        say(l, REPORT_REVIEW, excess + OF_CAUSE,
+            "straight edges through the tissue along %s%s%s: seams of stitched fields, cracks or "
+            "lost tiles; scan it again",
+            rows, *rows && *columns ? ", and " : "", columns);
+    reason->look = REPORT_LOOK_SLIDE;
+    reason->x = x;
+    reason->y = y;
 }
 
 static void say_motion(const struct report_view *r, int64_t k, double excess, struct list *l)
@@ -357,7 +388,7 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "motion or a colour fringe: detail is weaker %s than across (%.1f dB, usually %.1f): the "
         "stage shook or the slide moved; scan it again",
-        direction_words(s->direction_deg), s->metric[REPORT_DIRECTION],
+        direction_words(s->of_spectra.direction_deg), s->metric[REPORT_DIRECTION],
         p->summary[REPORT_DIRECTION].q50);
 }
 
@@ -487,6 +518,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say_glass_lines(&r->slides->slide[k], excess, l);
         else if (m == REPORT_LINES)
             say_lines(&r->slides->slide[k], excess, l);
+        else if (m == REPORT_SEAMS)
+            say_seams(&r->slides->slide[k], excess, l);
         else if (m == REPORT_DIRECTION)
             say_motion(r, k, excess, l);
         else if (m == REPORT_GLASS && r->scores->of[k].z[m] > 0)

@@ -38,6 +38,7 @@ enum report_metric_number {
     REPORT_GRAY_LOW,
     REPORT_GRAY_HIGH,
     REPORT_LINES,
+    REPORT_SEAMS,
     REPORT_DIRECTION,
     REPORT_DETAIL_4,
     REPORT_DETAIL_7,
@@ -108,8 +109,8 @@ struct report_slide {
     double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
-    double lines_period_px, lines_deg, direction_deg; /* spectrum_numbers.h */
-    double glass[GLASS_NUMBERS];                      /* base/glass_numbers.h */
+    struct spectrum_numbers of_spectra;
+    double glass[GLASS_NUMBERS];     /* base/glass_numbers.h */
     int64_t curves;                  /* their number; -1: the slide has no windows */
     char subsampling[8];             /* of the JPEG tiles; "" if not known */
     struct report_picture *pictures; /* see report_pictures.h; owned; NULL: none */
