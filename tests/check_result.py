@@ -48,7 +48,8 @@ def sealed(path, change):
     with h5py.File(copy, "r+") as f:
         change(f)
         for s in f["slides"].values():
-            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "sharp_db", "flags", "tissue", "gray")),
+            names = ["histogram", *("window_%s" % m for m in ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "sharp_db", "flags", "tissue", "gray",
+                                                             "row_step", "column_step")),
                      "groups_done", "profile_sums", "spectrum_tissue", "spectrum_glass"]
             crcs = []
             for name in names:
@@ -84,9 +85,9 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
         bad = sealed(whole, change)
         for reader in ("verify", "info", "merge", "report"):
             says(run(H5SPEC, *readers[reader], bad, status=1).err, bad, word)
-    for name in ("lines_db", "direction_deg", "gray_low"):
+    for name in ("lines_db", "direction_deg", "gray_low", "seam_rows"):
         says(run(H5SPEC, "verify", sealed(whole, slide_attribute(name, 40)), status=1).err, name + " does not match")
-    for name, values in (("window_mean_db", (np.inf, -1, 1e30)), ("window_std_db", (-5, np.inf, 300)), ("window_level_db", (30000,))):
+    for name, values in (("window_mean_db", (np.inf, -1, 1e30)), ("window_std_db", (-5, np.inf, 300)), ("window_level_db", (30000,)), ("window_row_step", (200,))):
         for value in values:
             bad = sealed(whole, value_of(name, value))
             for reader in ("verify", "info", "merge") + (("map",) if name == "window_mean_db" else ()):

@@ -71,6 +71,12 @@ static void fill_histogram(const struct result_params *p, double mean, double st
     histogram[(int64_t)((mean - p->low_db) / width)] += left;
 }
 
+/* 0 to 31, so that neighbours do not agree. */
+static uint8_t scattered(int64_t k)
+{
+    return (uint8_t)((uint32_t)k * 2654435761u >> 27);
+}
+
 /* Value k of a map, by its formula. */
 static void put_value(const struct result_map *m, int64_t k, double mean, double focus)
 {
@@ -79,7 +85,7 @@ static void put_value(const struct result_map *m, int64_t k, double mean, double
     case RESULT_OF_TISSUE: ((uint8_t *)m->values)[k] = 80; break;
     case RESULT_OF_GRAY: ((uint8_t *)m->values)[k] = features_gray((float)mean + 160); break;
     case RESULT_OF_ROW_STEP:
-    case RESULT_OF_COLUMN_STEP: ((uint8_t *)m->values)[k] = (uint8_t)(k * k % 7); break;
+    case RESULT_OF_COLUMN_STEP: ((uint8_t *)m->values)[k] = scattered(k); break;
     case RESULT_OF_MEAN: ((float *)m->values)[k] = (float)mean; break;
     case RESULT_OF_STD: ((float *)m->values)[k] = 18; break;
     case RESULT_OF_OCTAVE: ((int16_t *)m->values)[k] = features_hundredths(mean + 6); break;
