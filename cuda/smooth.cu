@@ -365,7 +365,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* --- steps --- */
 
-/* The number of the greatest of n steps, of equal ones the first. For a whole warp. */
+/* The number of the greatest of n steps. For a whole warp. */
 __device__ unsigned greatest(const unsigned *steps, int n)
 {
     unsigned most = 0, at = (unsigned)n;
@@ -375,7 +375,8 @@ __device__ unsigned greatest(const unsigned *steps, int n)
             at = (unsigned)k;
         }
     const unsigned all = __reduce_max_sync(~0u, most);
-    return __reduce_min_sync(~0u, most == all ? at : (unsigned)n);
+    return all ? __reduce_min_sync(~0u, most == all ? at : (unsigned)n)
+               : (unsigned)FEATURES_NO_STEP;
 }
 
 /* The grays of a column in STEP_ROWS + 1 rows. All are read before any is used, so that the memory

@@ -179,7 +179,7 @@ def brightness(data):
 
 def seams(data, window=256, stride=128):
     """seam_rows and so on, from the maps."""
-    tissue = (data["window_gray"] != UNKNOWN) & (data["window_flags"] & FILLED == 0) & (data["window_tissue"] >= HALF)
+    tissue = (data["window_gray"] != UNKNOWN) & (data["window_flags"] & FILLED == 0) & (data["window_tissue"] >= 25)
     n, want = min(stride, window - 1, 254), {}
     chance = lambda least, of: sum(math.comb(of, k) * (8 / n) ** k * (1 - 8 / n) ** (of - k) for k in range(least, of + 1))
     for axis, name, turn in (("y", "row", lambda m: m), ("x", "column", lambda m: m.T)):

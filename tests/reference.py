@@ -71,5 +71,6 @@ def steps(pixels, window=256, stride=128):
         y, x = j * stride + window, i * stride + window
         block = g[y - n - 1:y, x - n - 1:x]
         if (i + j) % every == 0:
-            out[:, j, i] = [np.abs(np.diff(block, axis=0))[:, 1:].sum(1).argmax(), np.abs(np.diff(block, axis=1))[1:].sum(0).argmax()]
+            sums = np.abs(np.diff(block, axis=0))[:, 1:].sum(1), np.abs(np.diff(block, axis=1))[1:].sum(0)
+            out[:, j, i] = [s.argmax() if s.any() else 255 for s in sums]
     return out

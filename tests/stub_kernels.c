@@ -232,8 +232,8 @@ static void run_crc(const struct crc_batch *b, int device)
  * many. `across` and `down`: floats to the next pixel of a line, and to the next line. */
 static unsigned greatest_step(const float *p, int n, int64_t across, int64_t down)
 {
-    double most = -1;
-    unsigned at = 0;
+    double most = 0;
+    unsigned at = FEATURES_NO_STEP;
     for (int k = 0; k < n; k++) {
         double sum = 0;
         for (const float *q = p + k * down + across; q <= p + k * down + n * across; q += across)

@@ -108,9 +108,10 @@ __host__ __device__
 /*
  * The last n + 1 rows and columns of a window of N x N px at stride S, n = min(S, N - 1, 254), have
  * n steps each, from a row or column to the next. A step is the sum of |difference| over the n px
- * of its line. The greatest, of equal ones the first, is kept as its number 0 .. n - 1. Up to S =
- * 254 the steps of neighbouring windows follow each other without a gap. Stored pixels are
- * compared, before they are smoothed, as whole numbers: no device or split matters.
+ * of its line. The greatest, of equal ones the first, is kept as its number 0 .. n - 1; none is
+ * where nothing changes. Up to S = 254 the steps of neighbouring windows follow each other without
+ * a gap. Stored pixels are compared, before they are smoothed, as whole numbers: no device or split
+ * matters.
  *
  * Only windows (i, j) with (i + j) % features_step_every() = 0 are looked at: 24 or more in each
  * row and each column of windows, if there are so many.

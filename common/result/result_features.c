@@ -314,8 +314,8 @@ static bool follows_counting(enum result_formula f)
 }
 
 /* Does the window have a value in every map of levels and of gray exactly if it counts, in those of
- * steps if it is looked at, too, and in that of tissue exactly if its group is here and the slide
- * has a tissue map? */
+ * steps only if it is looked at, too, and in that of tissue exactly if its group is here and the
+ * slide has a tissue map? */
 static bool agrees_with_maps(const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
@@ -327,7 +327,7 @@ static bool agrees_with_maps(const struct result_slide *s, int64_t k)
         const enum result_formula formula = result_map_kind(m)->formula;
         if ((formula == RESULT_OF_TISSUE && has != tissue) ||
             (follows_counting(formula) && has != counts) ||
-            ((formula == RESULT_OF_ROW_STEP || formula == RESULT_OF_COLUMN_STEP) && has != steps))
+            ((formula == RESULT_OF_ROW_STEP || formula == RESULT_OF_COLUMN_STEP) && has && !steps))
             return false;
     }
     return true;

@@ -16,7 +16,8 @@ enum {
     FAR = 5,            /* .. to here */
     BLOCK = 8,          /* px, of JPEG */
     COARSEST = 32,      /* the longest period of lines, px */
-    AXIS = 2            /* frequencies beside the axes that count as such */
+    AXIS = 2,           /* frequencies beside the axes that count as such */
+    LEAST_TISSUE = 25   /* percent of a window that shows seams */
 };
 
 #define MOST_CHANCE (1 / 500.0) /* of a seam, over all rows and columns of windows */
@@ -212,18 +213,18 @@ static double gray_at(const int64_t counts[GRAYS], int64_t rank)
     return NAN;
 }
 
-/* Does the window count, touch no filled tile, and show tissue? */
-static bool shows_tissue(const struct spectrum_maps *m, int64_t k)
+/* Does the window count, touch no filled tile, and is so much of it tissue, percent? */
+static bool shows_tissue(const struct spectrum_maps *m, int64_t k, uint8_t least)
 {
     return m->gray[k] != FEATURES_NO_GRAY && !(m->flags[k] & m->filled) &&
-           (!m->tissue || features_is_tissue(m->tissue[k]));
+           (!m->tissue || m->tissue[k] >= least);
 }
 
 void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_numbers *out)
 {
     int64_t counts[GRAYS] = {0}, n = 0;
     for (int64_t k = 0; k < m->nx * m->ny; k++)
-        if (shows_tissue(m, k)) {
+        if (shows_tissue(m, k, FEATURES_HALF)) {
             counts[m->gray[k]]++;
             n++;
         }
@@ -269,7 +270,7 @@ static int64_t elect(const struct lines *l, int64_t line, int64_t *votes, int64_
     memset(l->votes, 0, (size_t)l->steps * sizeof *l->votes);
     for (int64_t w = 0; w < l->length; w++) {
         const int64_t k = line * l->across + w * l->along;
-        if (l->step[k] == FEATURES_NO_STEP || !shows_tissue(l->m, k))
+        if (l->step[k] == FEATURES_NO_STEP || !shows_tissue(l->m, k, LEAST_TISSUE))
             continue;
         l->votes[l->step[k]]++;
         ++*n;

@@ -29,7 +29,7 @@
  *          finer one only.
  *
  * seams    Straight edges: stitching, borders of fields, lost tiles. Of the windows that count,
- *          touch no filled tile and are at least half tissue, each names the row, and the column,
+ *          touch no filled tile and are at least a quarter tissue, each names the row, and the column,
  *          behind which pixels change most (features.h, n steps). In a row of windows the row of
  *          pixels that most of them name is a seam, if the chance that so many name one is less
  *          than 1 / 500 over all rows and columns of windows, where a window names it with a chance

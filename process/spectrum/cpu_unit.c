@@ -334,7 +334,7 @@ static uint8_t greatest(const int32_t *steps, int64_t n)
     for (int64_t k = 1; k < n; k++)
         if (steps[k] > steps[at])
             at = k;
-    return (uint8_t)at;
+    return steps[at] ? (uint8_t)at : FEATURES_NO_STEP;
 }
 
 static void find_steps(const struct spectrum *b, const struct unit *u, struct scratch *w,
