@@ -379,59 +379,76 @@ __device__ unsigned greatest(const unsigned *steps, int n)
                : (unsigned)FEATURES_NO_STEP;
 }
 
-/* The grays of a column in STEP_ROWS + 1 rows. All are read before any is used, so that the memory
- * is waited for once. */
-template <int CHANNELS>
-__device__ __forceinline__ void read_column(const uint8_t *const *row, int64_t column, int *gray)
-{
-#pragma unroll
-    for (int r = 0; r <= STEP_ROWS; r++)
-        gray[r] = gray_at<CHANNELS>(row[r] + column);
-}
-
 /* A warp's part of the steps of a window whose pixels begin at (left, top): STEP_ROWS rows from
- * step `first` on. Its lanes have neighbouring columns. What a lane passes on to the next, the last
- * one passes to the first for the columns that follow. FULL: there are whole runs of both. */
-template <int CHANNELS, bool FULL>
-__device__ __forceinline__ void add_steps(const struct steps_args &s, int left, int top, int first,
-                                          unsigned *down, unsigned *across)
+ * step `first` on. Its lanes have neighbouring columns, and take turns until all have been. */
+template <int CHANNELS>
+__device__ __forceinline__ void add_columns(const struct steps_args &s, int left, int top,
+                                            int first, unsigned *down, unsigned *across)
 {
-    const int lane = (int)threadIdx.x % LANES, rows = FULL ? STEP_ROWS : s.steps - first;
-    const uint8_t *row[STEP_ROWS + 1];
-    int gray[STEP_ROWS + 1], last[STEP_ROWS + 1];
-    unsigned sums[STEP_ROWS] = {};
-    struct walker w = walk_from(s.pixels, top + first, 0);
-#pragma unroll
-    for (int r = 0; r <= STEP_ROWS; r++) {
-        row[r] = w.p;
-        step_down(&w, s.pixels, 0);
-    }
-    read_column<CHANNELS>(row, column_offset(s.pixels, left), last);
+    const struct smooth_args &a = s.pixels;
+    const int lane = (int)threadIdx.x % LANES, end = min(first + STEP_ROWS, s.steps);
     for (int k = lane; k - lane < s.steps; k += LANES) {
+        const int x = left + min(k, s.steps - 1);
+        const int64_t before = column_offset(a, x), here = column_offset(a, x + 1);
+        struct walker w = walk_from(a, top + first, 0);
+        int above = gray_at<CHANNELS>(w.p + here);
         unsigned sum = 0;
-        read_column<CHANNELS>(row, column_offset(s.pixels, left + 1 + k), gray);
-#pragma unroll
-        for (int r = 1; r <= STEP_ROWS; r++) {
-            const int before = __shfl_sync(~0u, gray[r], lane - 1), own = lane ? before : last[r];
-            last[r] = before;
-            if (FULL || r <= rows)
-                sum = __sad(gray[r], own, sum);
-            if (FULL || k < s.steps)
-                sums[r - 1] = __sad(gray[r], gray[r - 1], sums[r - 1]);
+        for (int r = first; r < end; r++) {
+            step_down(&w, a, 0);
+            const int gray = gray_at<CHANNELS>(w.p + here);
+            const unsigned step = k < s.steps ? (unsigned)abs(gray - above) : 0;
+            sum += (unsigned)abs(gray - gray_at<CHANNELS>(w.p + before));
+            const unsigned row = __reduce_add_sync(~0u, step);
+            if (lane == 0)
+                down[r] += row;
+            above = gray;
         }
-        if (FULL || k < s.steps)
+        if (k < s.steps)
             atomicAdd(&across[k], sum);
     }
-#pragma unroll
-    for (int r = 0; r < STEP_ROWS; r++) {
-        const unsigned sum = __reduce_add_sync(~0u, sums[r]);
-        if (lane == 0 && r < rows)
-            down[first + r] = sum;
-    }
 }
 
-/* A block per window. */
-template <int CHANNELS, bool FULL>
+/* The same of STRIP columns, of which each lane has four that lie in whole words. The words of all
+ * rows are read before any is used, so that the memory is waited for once. Floats are exact. */
+template <int CHANNELS>
+__device__ __forceinline__ void add_strip(const struct steps_args &s, int left, int top, int first,
+                                          unsigned *down, unsigned *across)
+{
+    const struct smooth_args &a = s.pixels;
+    const int lane = (int)threadIdx.x % LANES;
+    const int64_t here = column_offset(a, left + 1 + QUAD * lane);
+    unsigned words[STEP_ROWS + 1][CHANNELS];
+    struct walker w = walk_from(a, top + first, here);
+#pragma unroll
+    for (int r = 0; r <= STEP_ROWS; r++, step_down(&w, a, here))
+        for (int k = 0; k < CHANNELS; k++)
+            words[r][k] = ((const unsigned *)w.p)[k];
+    /* lane r: of row r, in the column before the strip */
+    const float edge = (float)gray_at<CHANNELS>(
+        walk_from(a, top + first + min(lane, (int)STEP_ROWS), column_offset(a, left)).p);
+    float above[QUAD], sums[QUAD] = {};
+    gray_of_quad<CHANNELS>(words[0], above);
+#pragma unroll
+    for (int r = 1; r <= STEP_ROWS; r++) {
+        float gray[QUAD], row = 0;
+        gray_of_quad<CHANNELS>(words[r], gray);
+        const float last = __shfl_up_sync(~0u, gray[QUAD - 1], 1), own = __shfl_sync(~0u, edge, r);
+#pragma unroll
+        for (int i = 0; i < QUAD; i++) {
+            sums[i] += fabsf(gray[i] - (i ? gray[i - 1] : lane ? last : own));
+            row += fabsf(gray[i] - above[i]);
+            above[i] = gray[i];
+        }
+        const unsigned sum = __reduce_add_sync(~0u, (unsigned)row);
+        if (lane == 0)
+            down[first + r - 1] = sum;
+    }
+    for (int i = 0; i < QUAD; i++)
+        atomicAdd(&across[QUAD * lane + i], (unsigned)sums[i]);
+}
+
+/* A block per window. STRIPS: has_strips(). */
+template <int CHANNELS, bool STRIPS>
 __global__ void __launch_bounds__(STEP_THREADS)
     steps_kernel(const __grid_constant__ struct steps_args s)
 {
@@ -444,11 +461,14 @@ __global__ void __launch_bounds__(STEP_THREADS)
     const int skip = s.window - 1 - s.steps, left = (int)wx * s.stride + skip,
               top = (int)wy * s.stride + skip;
     for (int k = (int)threadIdx.x; k < s.steps; k += STEP_THREADS)
-        across[k] = 0;
+        down[k] = across[k] = 0;
     __syncthreads();
     for (int k = (int)threadIdx.x / LANES * STEP_ROWS; k < s.steps;
          k += STEP_THREADS / LANES * STEP_ROWS)
-        add_steps<CHANNELS, FULL>(s, left, top, k, down, across);
+        if (STRIPS)
+            add_strip<CHANNELS>(s, left, top, k, down, across);
+        else
+            add_columns<CHANNELS>(s, left, top, k, down, across);
     __syncthreads();
     if (threadIdx.x >= LANES)
         return;
@@ -513,20 +533,27 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
         smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)begin);
 }
 
-template <bool FULL> static void launch_steps(const struct steps_args *a, cudaStream_t stream)
+/* Are all windows' columns a strip of whole words? */
+static bool has_strips(const struct steps_args *a)
+{
+    return a->steps == STRIP && a->stride % QUAD == 0 && a->window % QUAD == 0 &&
+           a->pixels.layout.chunk_cols % QUAD == 0;
+}
+
+template <bool STRIPS> static void launch_steps(const struct steps_args *a, cudaStream_t stream)
 {
     const dim3 grid((unsigned)counts_stepped(a->windows.nx, a->every),
                     (unsigned)(a->windows.end_wy - a->windows.first_wy));
     if (a->pixels.layout.channels == 1)
-        steps_kernel<1, FULL><<<grid, STEP_THREADS, 0, stream>>>(*a);
+        steps_kernel<1, STRIPS><<<grid, STEP_THREADS, 0, stream>>>(*a);
     else
-        steps_kernel<3, FULL><<<grid, STEP_THREADS, 0, stream>>>(*a);
+        steps_kernel<3, STRIPS><<<grid, STEP_THREADS, 0, stream>>>(*a);
 }
 
 void smooth_steps(const struct steps_args *a, cudaStream_t stream)
 {
-    if (a->steps % LANES || a->steps % STEP_ROWS)
-        launch_steps<false>(a, stream);
-    else
+    if (has_strips(a))
         launch_steps<true>(a, stream);
+    else
+        launch_steps<false>(a, stream);
 }

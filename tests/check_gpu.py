@@ -64,7 +64,7 @@ def close(stores, *options):
 
 def close_features(gpu, cpu, options):
     """Maps of hundredths of a dB, profile, spectra; windows are the same ones, exactly."""
-    for key in ("window_flags", "window_tissue"):
+    for key in ("window_flags", "window_tissue", "window_row_step", "window_column_step"):
         expect(np.array_equal(gpu[key][()], cpu[key][()]), "%s: %s", options, key)
     for key, most in (("window_level_db", 3), ("window_focus_db", 8), ("window_fine_db", 8), ("window_sharp_db", 8)):
         off = np.abs(gpu[key][()].astype(int) - cpu[key][()])
