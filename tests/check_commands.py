@@ -119,8 +119,7 @@ def test_folders_of_stores():
     spectrum_of_a = spectrum(a)
     shutil.copy(spectrum_of_a, os.path.join(folder, "result.h5"))
     for name, data in (("notes.txt", b"x"), (".hidden.h5", b"x")):
-        with open(os.path.join(folder, name), "wb") as f:
-            f.write(data)
+        put_file(os.path.join(folder, name), data)
     with h5py.File(os.path.join(folder, "foreign.h5"), "w") as f:
         f["x"] = 1
     out = os.path.join(tmp(), "r.h5")

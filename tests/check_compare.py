@@ -238,8 +238,7 @@ def test_pairs_of_a_table():
     says(run(H5SPEC, "compare", a, b, status=1).err, "nothing was compared", "--pairs")
     path = os.path.join(tmp(), "pairs.csv")
     for text, message in (("a,b\nl1,r2\nl2,r1\n", None), ("a,c\n", "has no column b"), ("a,b\nl1,no\n", "line 2: no slide no in B")):
-        with open(path, "w") as f:
-            f.write(text)
+        put_file(path, text)
         p = run(H5SPEC, "compare", "--json", "--pairs", path, a, b, status=1 if message else 0)
         if message:
             says(p.err, message)

@@ -135,14 +135,11 @@ def test_slides_that_pass_the_report():
         says(run(sys.executable, COMMAND, "coords", "-o", out, *options, *stores, status=1).err, *words)
     fails("--report", options=("--keep", "pass"))
     fails("good", "verdicts are pass, not judged, review, fail", options=("--report", report, "--keep", "good"))
-    with open(report, "w") as f:
-        f.write("slide,verdict\n'-a,pass\n'b,fail\n")
+    put_file(report, "slide,verdict\n'-a,pass\n'b,fail\n")
     expect(wsi_store.export.verdicts_of(report) == {"-a": "pass", "'b": "fail"}, "%s", wsi_store.export.verdicts_of(report))
-    with open(report, "w") as f:
-        f.write("slide,windows\ngood,1\n")
+    put_file(report, "slide,windows\ngood,1\n")
     fails(report, "no columns slide and verdict", "h5spec report --csv")
-    with open(report, "w") as f:
-        f.write("slide,verdict\ngood,pass\n")
+    put_file(report, "slide,verdict\ngood,pass\n")
     fails("soft.h5", "has no slide soft")
     fails("cannot be read", options=("--report", report + "x"))
 

@@ -249,8 +249,7 @@ def test_more_windows_than_one_band_has():
         p = stub(s, "--window", 64, "--stride", 1, "--sigma", 0, *options, **settings)
         with h5py.File(p.result, "r") as f:
             check_slide(f["slides/dense"], bins, 64, where)
-    with open(calls) as f:
-        locked = json.load(f)["locked_bytes"]
+    locked = json_in(calls)["locked_bytes"]
     expect(locked <= 96 << 20, "%d bytes of page-locked memory, more than cuda/README.md states", locked)
 
 
@@ -437,8 +436,7 @@ def calls_of(stores, *options, **settings):
     """What the stub counts: how many calls there are ("calls"), where each comes from ("sites") and so on."""
     path = os.path.join(tmp(), "calls")
     stub(stores, *options, calls=path, **settings)
-    with open(path) as f:
-        return json.load(f)
+    return json_in(path)
 
 
 def check_failure(p, stores, window, stride, devices):

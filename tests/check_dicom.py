@@ -13,8 +13,8 @@ from PIL import Image
 
 import dicomfile
 from dicomfile import CANARIES, Level, element, instance, item, pixel_data, sequence, ul, us, write
-from lib import (BUILD, H5SPEC, WSI2H5, Skip, bytes_in, content, convert, equal, expect, made, main, pixels, real, run, says, spectrum,
-                 store, tmp, without_tissue)
+from lib import (BUILD, H5SPEC, WSI2H5, Skip, bytes_in, content, convert, equal, expect, made, main, pixels, put_file, real, run, says,
+                 spectrum, store, tmp, without_tissue)
 
 KINDS = {  # options of mkslide
     "rgb": (), "restart": ("--restart", "7"), "444": ("--photometric", "ycbcr", "--subsampling", "444"),
@@ -627,8 +627,7 @@ def test_no_store_holds_identifying_values():
     thumbnail(os.path.dirname(slide), Level(svs("--seed", "3", size="300x200")))
     for codec in ("none", "jpeg"):
         path, p, _ = convert(slide, "--codec", codec, "--level", "0")
-        with open(path, "rb") as f:
-            stored = f.read().decode("latin-1") + p.out + p.err
+        stored = bytes_in(path).decode("latin-1") + p.out + p.err
         for word in CANARIES + ("CANARYPROFILE",):
             expect(word not in stored, "%s is in the store", word)
         with h5py.File(path, "r") as f:
@@ -659,8 +658,7 @@ def icc():
 
 def test_comments_within_frames_are_not_kept():
     path, _, _ = convert(dicom("--comments"), "--codec", "jpeg")
-    with open(path, "rb") as f:
-        expect(b"comment" not in f.read().lower(), "a comment is in the store")
+    expect(b"comment" not in bytes_in(path).lower(), "a comment is in the store")
 
 
 # --- damage ---

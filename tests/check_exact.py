@@ -47,8 +47,7 @@ def some_small_slides():
             ("--progressive",), ("--outside", "0,0"), ("--tissue", "none"))):
         if options == ("--damage-none",):
             name = os.path.join(d, "%02d.svs" % k)
-            with open(name, "wb") as f:
-                f.write(b"no slide at all")
+            put_file(name, b"no slide at all")
         else:
             size = () if "--size" in options else ("--size", "600x500")
             name = os.path.join(d, "%02d.svs" % k)

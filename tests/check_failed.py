@@ -11,14 +11,12 @@ def slides(names=("good", "other")):
     folder = tmp("slides")
     for k, name in enumerate(names):
         shutil.copy(made("--size", "600x600", "--seed", str(k + 1), name=name), os.path.join(folder, name + ".svs"))
-    with open(os.path.join(folder, BROKEN), "wb") as f:
-        f.write(b"II*\0 and no more")
+    put_file(os.path.join(folder, BROKEN), b"II*\0 and no more")
     return folder
 
 
 def rows(path):
-    with open(path, newline="") as f:
-        return [(os.path.basename(r["slide"]), r["reason"]) for r in csv.DictReader(f)]
+    return [(os.path.basename(r["slide"]), r["reason"]) for r in csv_rows(path)]
 
 
 def lists(folder):
@@ -36,8 +34,7 @@ def shown(*inputs, status=0, options=()):
     p = run(H5SPEC, "report", *options, "--csv", table, "-o", page, *inputs, status=status)
     if "without libpng" in p.err:
         raise Skip("built without libpng")
-    with open(table, newline="") as f:
-        return {r["slide"].lstrip("'"): r["reasons"] for r in csv.DictReader(f) if r["verdict"] == "fail" and r["windows"] == ""}
+    return {r["slide"].lstrip("'"): r["reasons"] for r in csv_rows(table) if r["verdict"] == "fail" and r["windows"] == ""}
 
 
 def convert(folder, out, *options, status=1):
@@ -94,13 +91,11 @@ def test_rows_have_paths_and_a_broken_file_blocks_no_other():
     for options in ((), ("--task", "1/2"), ("--force",), ()):  # the two files of one name are in one share
         convert(folder, work + "/stores", *options)
         expect(os.path.exists(work + "/stores/x.h5"), "%s: the good slide has no store", options)
-    with open(work + "/stores/failed.csv", newline="") as f:
-        names = [r["slide"] for r in csv.DictReader(f)]
+    names = [r["slide"] for r in csv_rows(work + "/stores/failed.csv")]
     expect(names == ["batch1/x.svs"], "%s", names)
     p = run(WSI2H5, "-o", "st", "batch2/x.svs", "batch1/x.svs", cwd=folder, status=1)
     says(p.err, "batch1/x.svs: would overwrite the store of batch2/x.svs", "1 converted")
-    with open(os.path.join(folder, "st/failed.csv"), newline="") as f:
-        names = [r["slide"] for r in csv.DictReader(f)]
+    names = [r["slide"] for r in csv_rows(os.path.join(folder, "st/failed.csv"))]
     expect(names == ["batch1/x.svs"], "%s", names)
 
 
@@ -126,8 +121,7 @@ def test_shares_have_lists_of_their_own():
 def test_anonymous_runs_keep_names_out_of_the_list():
     folder, work = slides(), tmp()
     convert(folder, work + "/stores", "--anonymous", "--key", work + "/key.csv")
-    with open(work + "/stores/failed.csv") as f:
-        text = f.read()
+    text = text_in(work + "/stores/failed.csv")
     for secret in ("gone", "so", "to say", folder, os.path.basename(folder)):
         expect(secret not in text.replace("reason", ""), "%r in %r", secret, text)
     expect(text.count("\n") == 2, "%r", text)
@@ -139,11 +133,9 @@ def test_a_file_that_is_no_list_is_kept():
     for command, out in (("convert", "stores"), ("compute", "results")):
         path = os.path.join(work, out, "failed.csv")
         os.mkdir(os.path.dirname(path))
-        with open(path, "w") as f:
-            f.write(mine)
+        put_file(path, mine)
         p = convert(folder, work + "/stores") if command == "convert" else compute(work + "/stores", work + "/results", status=None)
-        with open(path) as f:
-            expect(f.read() == mine, "%s: overwritten", command)
+        expect(text_in(path) == mine, "%s: overwritten", command)
         if command == "convert":
             says(p.err, path + ": already exists and is not a list of failed slides; not overwritten", "1 failed")
 

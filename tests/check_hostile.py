@@ -152,8 +152,7 @@ def test_a_target_with_a_superblock_extension():
     path = os.path.join(out, "small.h5")
     data = bytearray(open(small(), "rb").read())
     data[20:28] = struct.pack("<Q", 2048)
-    with open(path, "wb") as f:
-        f.write(data)
+    put_file(path, data)
     says(run(WSI2H5, "-o", out, made("--size", "600x500", name="small"), status=1).err, path, "--force")
     expect(open(path, "rb").read() == data, "it was replaced")
 
@@ -664,8 +663,7 @@ def test_objects_are_opened_behind_the_guard_only():
     import glob
     import re
     for path in glob.glob(os.path.join(ROOT, "common", "**", "*.c"), recursive=True):
-        with open(path) as f:
-            text = f.read()
+        text = text_in(path)
         found = re.findall(r"H5(?:Lexists|Lget_info|Gopen|Dopen|Oopen|Fopen)\w*", text)
         if path.endswith("h5_foreign.c"):
             parent = text[text.index("/* --- in the parent --- */"):]

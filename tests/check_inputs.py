@@ -65,8 +65,7 @@ def test_series_of_nested_folders_stay_apart():
     folder = files(b=dicom("1.2.3.4"), z=dicom("1.2.3.4") + b"\0" * 9)
     os.makedirs(os.path.join(folder, "c"))
     for name, data in (("x", dicom("1.2.3.4")), ("y", dicom("1.2.3.4"))):
-        with open(os.path.join(folder, "c", name + ".dcm"), "wb") as f:
-            f.write(data)
+        put_file(os.path.join(folder, "c", name + ".dcm"), data)
     _, err = found(folder, "--verbose", status=1)
     says(err, "y.dcm: skipped: belongs to the DICOM series of x.dcm", "b.dcm: skipped: belongs to the DICOM series of z.dcm",
          "2 failed")
@@ -120,8 +119,7 @@ NESTED = element(8, 0x1140, b"SQ", ITEM + element(0x20, 0xe, b"UI", uid("9.9")) 
 def files(**contents):
     folder = tmp("dicom")
     for name, data in contents.items():
-        with open(os.path.join(folder, name + ".dcm"), "wb") as f:
-            f.write(data)
+        put_file(os.path.join(folder, name + ".dcm"), data)
     return folder
 
 

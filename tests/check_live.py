@@ -31,15 +31,13 @@ def state(folder):
 
 def call_of(path, function):
     """The argument of the one call in a script file."""
-    with open(path, encoding="utf-8") as f:
-        m = re.fullmatch(function + r"\((.*)\);\n", f.read(), re.S)
+    m = re.fullmatch(function + r"\((.*)\);\n", text_in(path), re.S)
     expect(m, "%s is not whole", path)
     return json.loads(m.group(1))
 
 
 def picture(folder, number=1):
-    with open(os.path.join(folder, "%d.png" % number), "rb") as f:
-        return png(f.read())[0]
+    return png(bytes_in(os.path.join(folder, "%d.png" % number)))[0]
 
 
 CLEAR = 254  # colours.h
@@ -118,16 +116,14 @@ def test_a_page_of_a_killed_run_says_how_old_it_is():
     """Its last update is from ten minutes ago. Then another one comes, from a machine whose clock is as wrong."""
     folder = test_killed_at_any_moment()
     path, index = os.path.join(folder, "state.js"), os.path.join(folder, "index.html")
-    with open(path) as f:
-        text = f.read()
+    text = text_in(path)
 
     def write(old, seconds, status="running", every=0.1):
         new = text.replace('"status":"running"', '"status":"%s"' % status)
         for key, value in (("at", "%d" % (time.time() - old)), ("seconds", "%.1f" % seconds), ("every", "%g" % every)):
             new, n = re.subn('"%s":[0-9.]+' % key, '"%s":%s' % (key, value), new)
             expect(n == 1, "%s: %s", key, text)
-        with open(path + ".new", "w") as f:
-            f.write(new)
+        put_file(path + ".new", new)
         os.rename(path + ".new", path)
 
     def later(page, seconds):
@@ -160,11 +156,9 @@ def test_rare_updates_and_a_clock_that_is_ahead_are_no_alarm():
     folder = os.path.join(tmp(), "live")
     run(H5SPEC, "run", "--device", "cpu", "--live", folder, "-o", os.path.join(tmp(), "r.h5"), store(made("--size", "600x400", name="small")))
     path, index = os.path.join(folder, "state.js"), os.path.join(folder, "index.html")
-    with open(path) as f:
-        text = re.sub('"every":[0-9.]+', '"every":30', f.read()).replace('"status":"complete"', '"status":"running"')
+    text = re.sub('"every":[0-9.]+', '"every":30', text_in(path)).replace('"status":"complete"', '"status":"running"')
     for old, stale in ((200, False), (400, True), (-600, False)):
-        with open(path, "w") as f:
-            f.write(re.sub('"at":[0-9]+', '"at":%d' % (time.time() - old), text))
+        put_file(path, re.sub('"at":[0-9]+', '"at":%d' % (time.time() - old), text))
         with Page(index) as page:
             page.wait_for("document.querySelector('#line').textContent")
             expect(page.text("#line")[0].startswith("Nothing was written for 7 min" if stale else "running: "), "%d: %s", old, page.text("#line"))
@@ -259,8 +253,7 @@ def test_a_stopped_run_keeps_its_cards():
 def test_wrong_folders():
     needs_live()
     folder = tmp()
-    with open(os.path.join(folder, "index.html"), "w") as f:
-        f.write("mine")
+    put_file(os.path.join(folder, "index.html"), "mine")
     out = os.path.join(tmp(), "r.h5")
     says(run(H5SPEC, "run", "--live", folder, "-o", out, big(), status=1).err, "not a live page made by h5spec")
     expect(open(os.path.join(folder, "index.html")).read() == "mine", "overwritten")

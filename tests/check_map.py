@@ -141,8 +141,7 @@ def test_pictures_of_sharpness_hatch_glass():
         middles = [128 * (np.arange(n) + 1) * px // size for n, px, size in zip(glass.shape, entries.shape, (1100, 1500))]
         shown = entries[np.ix_(*middles)]
         expect((((shown == CLEAR) | (shown == STROKE)) == (glass & (feature != "level_db"))).all(), "overlay of %s", feature)
-    with open(draw("--feature", "focus", result, name="glass.csv"), newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = csv_rows(draw("--feature", "focus", result, name="glass.csv"))
     expect(len(rows) == glass.size and all(row["focus_db"] for row in rows), "%s", rows[:2])
     expect([int(row["tissue"]) < 50 for row in rows] == list(glass.ravel()), "%s", rows[:2])
     tiles = geojson(draw("--feature", "focus", result, name="glass.geojson"))["features"]
@@ -266,8 +265,7 @@ def test_regions_of_a_class_are_annotations_that_cover_the_same_places():
     each = abs(area(tiles[0]["geometry"]["coordinates"][0]))
     for option, wanted in (("--below", values < limit), ("--above", values > limit)):
         path = draw("--feature", "mean_db", "--class", "Out of focus", option, repr(limit), result, name="regions.geojson")
-        with open(path, encoding="utf-8") as f:
-            regions = json.load(f)["features"]
+        regions = json_in(path)["features"]
         total = 0
         for r in regions:
             p = r["properties"]
@@ -676,8 +674,7 @@ def test_partial_maps_what_there_is_and_says_so():
     _, _, maps = slide_of(part)
     expect(len(data["features"]) == (~np.isnan(maps["mean_db"])).sum() > 0, "tiles")
     says(image.open(os.path.join(out, "partial.mean_db.png")).info["Description"], "partial, missing groups 1,4-7")
-    with open(os.path.join(out, "partial.ome.tif"), "rb") as f:
-        says(f.read().decode("latin-1"), "partial: missing groups 1,4-7")
+    says(bytes_in(os.path.join(out, "partial.ome.tif")).decode("latin-1"), "partial: missing groups 1,4-7")
     values, coverage = cells_of(part, "--partial", "--blend", "tent")
     want, share = blended(maps["mean_db"], 900, 1500, "tent", 128)
     expect(np.array_equal(values["mean_db"], want, equal_nan=True) and np.abs(coverage - share).max() < 0.0006, "cells")
@@ -763,15 +760,13 @@ def test_damaged_and_truncated_results_are_refused():
     data = open(good, "rb").read()
     bad = os.path.join(tmp(), "bad.h5")
     for cut in (100, len(data) // 2, len(data) - 1):
-        with open(bad, "wb") as f:
-            f.write(data[:cut])
+        put_file(bad, data[:cut])
         out = draw(bad, good, status=1)
         says(draw.err, bad)
         expect(len(os.listdir(out)) == len(slide_of(good)[2]), "the other result is mapped")
     with h5py.File(good, "r") as f:
         at = f["slides/pictures/window_mean_db"].id.get_offset()
-    with open(bad, "wb") as f:
-        f.write(data[:at] + b"\x55" + data[at + 1:])
+    put_file(bad, data[:at] + b"\x55" + data[at + 1:])
     out = draw(bad, status=1)
     says(draw.err, bad, "damaged")
     expect(os.listdir(out) == [], "%s", os.listdir(out))
@@ -808,8 +803,7 @@ def test_only_files_of_ours_are_overwritten():
         first = open(path, "rb").read()
         run(H5SPEC, "map", "-o", path, "--feature", "mean", result)
         expect(open(path, "rb").read() == first, "%s: equal bytes", name)
-        with open(path, "wb") as f:
-            f.write(b"my own file")
+        put_file(path, b"my own file")
         says(run(H5SPEC, "map", "-o", path, "--feature", "mean", result, status=1).err, path, "not overwritten")
         expect(open(path, "rb").read() == b"my own file" and os.listdir(os.path.dirname(path)) == [name], "%s", name)
 

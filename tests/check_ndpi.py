@@ -109,8 +109,7 @@ def test_gray_and_tissue():
 def test_no_store_holds_identifying_values():
     path = slide("two across")
     for codec in ("none", "jpeg"):
-        with open(convert(path, "--codec", codec)[0], "rb") as f:
-            stored = f.read().decode("latin-1")
+        stored = bytes_in(convert(path, "--codec", codec)[0]).decode("latin-1")
         for word in ndpifile.CANARIES:
             expect(word not in stored, "%s is in the store", word)
 
@@ -146,8 +145,7 @@ def test_truncated_files():
     path = slide("narrow")
     whole = bytes_in(path)
     for n in (0, 4, 100, len(whole) // 2, len(whole) - 9000):  # the directory is at the end
-        with open(path, "wb") as f:
-            f.write(whole[:n])
+        put_file(path, whole[:n])
         p = run(WSI2H5, "-o", os.path.join(tmp(), "x.h5"), path, status=1)
         says(p.err, "slide.ndpi: ", "1 failed")
 
@@ -161,8 +159,7 @@ def test_hostile_directories():
     for at in places[::3]:
         # OpenSlide allocates 4 GiB for a count of 2^32, which takes minutes under a sanitizer
         for value in (b"\0\0\0\0",) if SAN else (b"\xff\xff\xff\xff", b"\0\0\0\0"):
-            with open(path, "wb") as f:
-                f.write(whole[:at] + value + whole[at + 4:])
+            put_file(path, whole[:at] + value + whole[at + 4:])
             run(WSI2H5, "-q", "--force", "--codec", "jpeg", "-o", path + ".h5", path, status=None, timeout=20)
 
 

@@ -91,8 +91,7 @@ def test_an_output_that_is_an_input():
 
 def test_the_converter_writes_over_no_input():
     slide, listed = made("--size", "300x300", name="slide"), os.path.join(tmp(), "list.h5")
-    with open(listed, "w") as f:
-        f.write(slide + "\n")
+    put_file(listed, slide + "\n")
     for argv in (["-o", listed, "--list", listed], ["-o", tmp("o"), "--anonymous", "--key", listed, "--list", listed]):
         says(run(WSI2H5, *argv, status=2).err, "is one of the inputs")
     expect(open(listed).read() == slide + "\n", "the list was changed")

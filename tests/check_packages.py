@@ -5,8 +5,7 @@ from lib import *
 
 
 def read(*path):
-    with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
-        return f.read()
+    return text_in(os.path.join(ROOT, *path))
 
 
 def environment(**more):
@@ -37,10 +36,8 @@ def test_deb_names_what_is_missing():
     if not shutil.which("dpkg-buildpackage") or not shutil.which("dh"):
         return
     tree = copy_of_the_tree()
-    with open(tree + "/scripts/debian/control") as f:
-        control = f.read()
-    with open(tree + "/scripts/debian/control", "w") as f:
-        f.write(control.replace("libdeflate-dev,", "libdeflate-dev (>= 99),"))
+    control = text_in(tree + "/scripts/debian/control")
+    put_file(tree + "/scripts/debian/control", control.replace("libdeflate-dev,", "libdeflate-dev (>= 99),"))
     says(build("scripts/make-deb", cwd=tree, status=1).err, "make deb: ", "libdeflate-dev (>= 99)", "install these packages")
     expect(not os.path.exists(tree + "/build/deb"), "an empty folder of packages")
 

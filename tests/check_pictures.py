@@ -68,8 +68,7 @@ def write(name, p, tile=None, rows=None, compression=NONE, photometric=None, pla
         data += struct.pack("<H", len(tags)) + heads
         links.append(len(data))
         data += bytes(4)
-    with open(path, "wb") as f:
-        f.write(data)
+    put_file(path, data)
     return path
 
 
@@ -218,8 +217,7 @@ def test_profiles_of_pictures():
     Image.fromarray(p).save(path + ".jpg", icc_profile=profile)
     data = open(path + ".jpg", "rb").read()
     at = data.index(b"ICC_PROFILE\0\2")
-    with open(path + ".jpg", "wb") as f:
-        f.write(data[:at] + b"X" + data[at + 1:])
+    put_file(path + ".jpg", data[:at] + b"X" + data[at + 1:])
     with h5py.File(convert(path + ".jpg", "--keep-identifiers")[0], "r") as f:
         expect("icc_profile" not in f, "half a profile")
 
@@ -246,8 +244,7 @@ def test_ome_tiff_in_strips():
         after = bytes(t.data[first + 2 + 12 * n:first + 6 + 12 * n])
         struct.pack_into("<I", t.data, 4, len(t.data))
         t.data += struct.pack("<H", n + 1) + b"".join(sorted(entries, key=lambda e: struct.unpack_from("<H", e)[0])) + after
-        with open(path, "wb") as f:
-            f.write(t.data)
+        put_file(path, t.data)
         return path
     for images, pages in (([("slide", 400, 300, 1, 0)], ()), ([("label", 600, 500, 1, 0), ("slide", 400, 300, 1, 1)], [label])):
         out, _, j = convert(described(*images, pages=pages), "--codec", "none")
@@ -283,8 +280,7 @@ def test_damaged_pictures():
     Image.fromarray(p).save(path + ".jpg", quality=95)
     for name, cut in ((".png", 0.6), (".jpg", 0.6)):
         data = bytes_in(path + name)
-        with open(path + name, "wb") as f:
-            f.write(data[:int(cut * len(data))])
+        put_file(path + name, data[:int(cut * len(data))])
     flipped = os.path.join(tmp(), "flipped.png")
     Image.fromarray(p).save(flipped)
     with open(flipped, "r+b") as f:
@@ -343,8 +339,7 @@ def test_a_small_file_is_no_huge_picture():
         else:
             at = data.index(b"\xff\xc0") + 5
             data[at:at + 4] = b"\xff\x00\xff\x00"
-        with open(path + name, "wb") as f:
-            f.write(data)
+        put_file(path + name, data)
         slides.append(path + name)
     for compression, tile in itertools.product((NONE, DEFLATE, PACKBITS), (None, (4112, 16))):
         t = Tiff(write("a%d.tif" % len(slides), p, tile, compression=compression))

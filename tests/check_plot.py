@@ -396,10 +396,8 @@ def test_wrong_inputs():
     a, s = slide_result(), store(made(*SMALL, "--seed", "1", name="slide-01"))
     b = slide_result(2, "900x700", "--stride", "64")
     bad = os.path.join(tmp(), "bad.h5")
-    with open(a, "rb") as f:
-        half = f.read()[:3000]
-    with open(bad, "wb") as f:
-        f.write(half)
+    half = bytes_in(a)[:3000]
+    put_file(bad, half)
     for argv, words in (
         ([a, b], [b, "stride is 128 and 64", "parameters differ"]),
         ([s], [s]),
@@ -424,19 +422,16 @@ def test_only_pictures_of_ours_are_overwritten():
     ):
         path = file_of("theirs.svg", content)
         says(run(H5SPEC, "plot", "-o", path, r, status=1).err, path, "not overwritten")
-        with open(path, "rb") as f:
-            expect(f.read() == content, "overwritten")
+        expect(bytes_in(path) == content, "overwritten")
     folder = os.path.join(tmp(), "folder.svg")
     os.mkdir(folder)
     says(run(H5SPEC, "plot", "-o", folder, r, status=1).err, folder, "not overwritten")
     path, _ = plot(r)
     first = bytes_in(path)
     run(H5SPEC, "plot", "-o", path, "--title", "other", r)
-    with open(path, "rb") as f:
-        expect(b"other" in f.read(), "an older picture of ours is replaced")
+    expect(b"other" in bytes_in(path), "an older picture of ours is replaced")
     run(H5SPEC, "plot", "-o", path, r)
-    with open(path, "rb") as f:
-        expect(f.read() == first, "equal inputs give equal bytes")
+    expect(bytes_in(path) == first, "equal inputs give equal bytes")
     missing = os.path.join(tmp(), "no-folder")
     says(run(H5SPEC, "plot", "-o", missing + "/x.svg", r, status=1).err, missing)
 
@@ -457,8 +452,7 @@ def test_a_failed_write_keeps_the_old_picture():
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
     )
     says(p.err, path, "cannot write")
-    with open(path, "rb") as f:
-        expect(f.read() == before, "the old picture is gone")
+    expect(bytes_in(path) == before, "the old picture is gone")
     expect(os.listdir(os.path.dirname(path)) == [os.path.basename(path)], "left over")
 
 
@@ -492,8 +486,7 @@ def test_hostile_names_stay_text():
             "%s",
             tags,
         )
-        with open(path, "rb") as f:
-            text = f.read().decode("utf-8")
+        text = bytes_in(path).decode("utf-8")
         expect(not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text), "control characters")
         expect("<script>alert" not in text and "\u67d3\u8272" in text, "name")
     expect("x\ufffd\ufffd(<b>??]]>" in texts(parse(plot("--title", bad, r)[0])), "title")
@@ -501,8 +494,7 @@ def test_hostile_names_stay_text():
 
 def test_nothing_outside_is_referred_to():
     path, _ = plot("--map", slide_result())
-    with open(path) as f:
-        text = f.read()
+    text = text_in(path)
     text = text.replace('xmlns="http://www.w3.org/2000/svg"', "", 1)
     for word in ("href", "http", "@import", "@font", "<script", "<image", "<use", "data:"):
         expect(word not in text, "%s is in the picture", word)

@@ -11,8 +11,7 @@ def sources(*patterns):
     return [f for p in patterns for f in sorted(glob.glob(os.path.join(ROOT, p)))]
 
 def includes(path):
-    with open(path) as f:
-        return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', f.read(), re.M)
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', text_in(path), re.M)
 
 LAYERS = [  # folder, what of ours it may include
     ("common", ("common/",)),
@@ -125,8 +124,7 @@ def test_circles_of_modules_are_small():
 
 def test_the_manual_page_names_the_endings_of_the_formats():
     def listed(path, pattern):
-        with open(os.path.join(ROOT, path)) as f:
-            (text,) = re.findall(pattern, f.read(), re.S)
+        (text,) = re.findall(pattern, text_in(os.path.join(ROOT, path)), re.S)
         return set(re.findall(r"\.[a-z]+", text))
 
     ends = listed("convert/readers/slide.c", r"formats\[\] = \{(.*?)\n\};")
@@ -143,8 +141,7 @@ def test_file_names_are_unique():
 def code():
     """Name and lines of every C and CUDA file."""
     for name in ours("common", "convert", "process", "cuda", "tests"):
-        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
-            yield name, f.read().splitlines()
+        yield name, text_in(os.path.join(ROOT, name)).splitlines()
 
 def no_offences(found):
     expect(not found, "%d places: %s", len(found), "; ".join(found[:20]))
@@ -166,8 +163,7 @@ def test_calls_of_hdf5_are_those_of_1_10():
                  for n, line in enumerate(lines, 1) if re.search(r"H5_VERS(ION_[GL]E|_M|_R)", line)])
 
 def test_lines_fit_the_limit():
-    with open(os.path.join(ROOT, ".clang-format")) as f:
-        limit = int(re.search(r"ColumnLimit: (\d+)", f.read()).group(1))
+    limit = int(re.search(r"ColumnLimit: (\d+)", text_in(os.path.join(ROOT, ".clang-format"))).group(1))
     no_offences(["%s:%d has %d columns" % (name, n, len(line)) for name, lines in code()
                  for n, line in enumerate(lines, 1) if len(line) > limit])
 
@@ -188,8 +184,7 @@ def texts():
         for name in names:
             path = os.path.relpath(os.path.join(folder, name), ROOT)
             if path != "tests/check_project.py" and not name.endswith((".svg", ".png")):
-                with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
-                    yield path, f.read().splitlines()
+                yield path, text_in(os.path.join(ROOT, path), "replace").splitlines()
 
 def test_words():
     bad = re.compile("|".join("(?:%s)" % w for w in WORDS), re.I)
@@ -205,15 +200,13 @@ def test_lanes_are_those_of_vectors():
 def test_readmes_are_short():
     counts = {}
     for name in ["README.md"] + [d + "/README.md" for d in ("common", "convert", "cuda", "process", "scripts", "tests")]:
-        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
-            counts[name] = len(f.read().split())
+        counts[name] = len(text_in(os.path.join(ROOT, name)).split())
     expect(sum(counts.values()) <= 9000 and max(counts.values()) <= 1550, "words: %s", counts)
 
 
 def test_every_room_is_in_the_readme_of_its_folder():
     for folder, rooms in ROOMS.items():
-        with open(os.path.join(ROOT, folder, "README.md"), encoding="utf-8") as f:
-            text = f.read()
+        text = text_in(os.path.join(ROOT, folder, "README.md"))
         missing = [room for room in rooms.split() if not re.search(r"\b%s\b" % room, text)]
         expect(not missing, "%s/README.md does not name %s", folder, missing)
 
@@ -237,8 +230,7 @@ def test_every_target_is_described():
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
 
 def test_tests_that_are_named_exist():
-    with open(os.path.join(ROOT, "tests/PROMISES.md"), encoding="utf-8") as f:
-        named = re.findall(r"`([a-z]+)\.([a-z_0-9]+)`", f.read())
+    named = re.findall(r"`([a-z]+)\.([a-z_0-9]+)`", text_in(os.path.join(ROOT, "tests/PROMISES.md")))
     there = {(os.path.basename(path)[len("check_"):-len(".py")], name) for path in sources("tests/check_*.py")
              for name in re.findall(r"^def test_(\w+)", open(path, encoding="utf-8").read(), re.M)}
     named = {(program, name) for program, name in named if program in {p for p, _ in there}}
@@ -247,8 +239,7 @@ def test_tests_that_are_named_exist():
 def test_releases_agree():
     """The version and its date are the same in every document."""
     def find(pattern, *path):
-        with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
-            m = re.search(pattern, f.read(), re.M)
+        m = re.search(pattern, text_in(os.path.join(ROOT, *path)), re.M)
         expect(m, "%s: no %s", path, pattern)
         return m.group(1)
     version = find(r'#define WSI_VERSION "(.*)"', "common/base", "version.h")
@@ -271,8 +262,7 @@ def grouped():
 
 def regions_file():
     path = os.path.join(TMP, "roi.geojson")
-    with open(path, "w") as f:
-        f.write('{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
+    put_file(path, '{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
                 '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
     return path
 
@@ -590,9 +580,7 @@ def test_zlib_instead_of_libdeflate_and_no_libtiff_in_h5spec():
 
 def compiler_without(header):
     """A compiler that does not find the header."""
-    path = os.path.join(tmp(), "cc")
-    with open(path, "w") as f:
-        f.write("""#!/bin/sh
+    path = file_of("cc", """#!/bin/sh
 text=$(cat)
 case $text in *'<%s>'*) echo 'fatal error: no such file' >&2; exit 1 ;; esac
 printf '%%s\\n' "$text" | cc "$@"
@@ -664,8 +652,7 @@ def test_install_deps():
             os.symlink(shutil.which(tool), os.path.join(d, tool))
 
     def stub(name, text):
-        with open(os.path.join(d, name), "w") as f:
-            f.write("#!/bin/sh\n" + text)
+        put_file(os.path.join(d, name), "#!/bin/sh\n" + text)
         os.chmod(os.path.join(d, name), 0o755)
     env = {"PATH": d, "INSTALL_DEPS": "no"}
     stub("pkg-config", "exit 1\n")
@@ -690,8 +677,7 @@ def test_demo_without_root():
     for tool in ("sh", "cat", "awk", "sed", "printf", "dirname"):
         os.symlink(shutil.which(tool), os.path.join(d, tool))
     for name, text in (("id", "echo 1000"), ("apt-get", "exit 1"), ("dpkg-query", "exit 1")):
-        with open(os.path.join(d, name), "w") as f:
-            f.write("#!/bin/sh\n%s\n" % text)
+        put_file(os.path.join(d, name), "#!/bin/sh\n%s\n" % text)
         os.chmod(os.path.join(d, name), 0o755)
     err = run(os.path.join(ROOT, "scripts/demo"), cwd=d, env={"PATH": d}, status=1).err.splitlines()
     expect(len(err) == 3, "%s", err)

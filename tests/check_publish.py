@@ -178,8 +178,7 @@ def test_half_files_are_made_again():
         first = f["groups/00001/pixels"].id.get_chunk_info_by_coord((0, 0, 0)).byte_offset
     for n in (8, 48, 100, first, len(data) // 2, len(data) - 1):
         out = tmp()
-        with open(os.path.join(out, "small.h5"), "wb") as f:
-            f.write(data[:n])
+        put_file(os.path.join(out, "small.h5"), data[:n])
         if n > 20000:
             says(run(WSI2H5, "-o", out, small()).err, "1 converted")
             expect(open(os.path.join(out, "small.h5"), "rb").read() == data, "%d bytes: it differs", n)
@@ -406,8 +405,7 @@ def test_which_remains_stay():
 def test_remains_go_away_whichever_way_the_next_run_ends():
     host, gone, bad = this_host(), 2 ** 30, os.path.join(tmp(), "small.svs")
     s = store(small())
-    with open(bad, "wb") as f:
-        f.write(b"no slide")
+    put_file(bad, b"no slide")
     results = tmp()
     run(H5SPEC, "run", "--device", "cpu", "-o", results, s)
 
@@ -595,8 +593,7 @@ def test_a_changed_attribute_of_a_dicom_file_makes_its_store_out_of_date():
     path = dicomfile.slide(folder, made("--size", "900x700", "--complete-tiles"))
     file = os.path.join(folder, "level0.dcm")
     run(WSI2H5, "-o", out, path)
-    with open(file, "rb") as f:
-        content = f.read()
+    content = bytes_in(file)
     expect(content.count(b"19560312") == 1, "the study's date")
     keep_time(file, lambda p: open(p, "wb").write(content.replace(b"19560312", b"19560313")))
     says(run(WSI2H5, "-o", out, path).err, "has changed since", "1 converted")
@@ -741,8 +738,7 @@ def test_a_crash_inside_a_library_does_not_end_the_batch():
     folder = tmp()
     for k in range(5):
         shutil.copy(made("--size", "700x500", "--levels", "2", "--seed", str(k), name="s%d" % k), folder)
-    with open(os.path.join(folder, "s0a.svs"), "wb") as f:
-        f.write(b"no slide")
+    put_file(os.path.join(folder, "s0a.svs"), b"no slide")
     for threads, call in (("1", 3), ("2", 9)):
         out = tmp()
         p = failing("open", os.path.join(folder, "s2.svs"), call, "crash", WSI2H5, "-j", threads, "--json", "-o", out, folder, status=1)

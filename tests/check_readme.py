@@ -149,11 +149,9 @@ def check(name):
                PATH=":".join([os.path.join(d, "home/.local/bin"), os.path.join(d, "build"), os.path.join(d, "bin"), os.environ["PATH"]]))
     os.mkdir(env["HOME"])
     os.makedirs(os.path.join(d, "bin"))
-    with open(os.path.join(d, "bin/python3"), "w") as f:
-        f.write('#!/bin/sh\nexec "$PYTHON" "$@"\n')
+    put_file(os.path.join(d, "bin/python3"), '#!/bin/sh\nexec "$PYTHON" "$@"\n')
     os.chmod(os.path.join(d, "bin/python3"), 0o755)
-    with open(os.path.join(d, "commands"), "w") as f:
-        f.write(COMPARE + text)
+    put_file(os.path.join(d, "commands"), COMPARE + text)
     run("bash", "commands", cwd=d, env=env, timeout=900)
 
 

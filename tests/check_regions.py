@@ -10,8 +10,8 @@ import time
 import h5py
 import numpy as np
 
-from lib import (H5SPEC, SAN, WSI2H5, Skip, content, equal, expect, failing_allocations, json_lines, later, made, main, os, real, run, says,
-                 spectrum, store, tmp, wait_until_caught)
+from lib import (H5SPEC, SAN, WSI2H5, Skip, content, equal, expect, failing_allocations, json_in, json_lines, later, made, main, os, put_file,
+                 real, run, says, spectrum, store, tmp, wait_until_caught)
 
 SIZE = (1500, 1200)
 OUTSIDE, COUNTED = 128, 1
@@ -48,8 +48,7 @@ def written(value, name="roi.geojson"):
     if not READS_GEOJSON:
         raise Skip("this build has no Jansson")
     path = os.path.join(tmp(), name)
-    with open(path, "w") as f:
-        f.write(value if isinstance(value, str) else json.dumps(value))
+    put_file(path, value if isinstance(value, str) else json.dumps(value))
     return path
 
 
@@ -252,8 +251,7 @@ def test_folder_of_files_and_resuming():
     os.unlink(three)
     names = [("one.geojson", feature(TRIANGLE)), ("seventh.geojson", feature(BOX))]  # the store's name, the slide's
     for name, value in names:
-        with open(os.path.join(folder, name), "w") as f:
-            json.dump(value, f)
+        put_file(os.path.join(folder, name), json.dumps(value))
     p = run(H5SPEC, "--roi", folder, "-o", out, stores)
     says(p.err, "2 done")
     check(os.path.join(out, "one.h5"), shares(pixels_inside([TRIANGLE], *SIZE)) >= 0.5)
@@ -262,8 +260,7 @@ def test_folder_of_files_and_resuming():
     with open(os.path.join(folder, "one.geojson"), "w") as f:  # the same polygons, written otherwise
         json.dump(collection(feature(TRIANGLE, "A")), f, indent=2)
     says(run(H5SPEC, "--roi", folder, "-o", out, stores).err, "2 skipped (up to date)")
-    with open(os.path.join(folder, "one.geojson"), "w") as f:
-        json.dump(feature(OVER), f)
+    put_file(os.path.join(folder, "one.geojson"), json.dumps(feature(OVER)))
     says(run(H5SPEC, "--roi", folder, "-o", out, stores).err, "one.h5: of other regions (--roi) than now; computed again", "1 done, 1 skipped")
     check(os.path.join(out, "one.h5"), shares(pixels_inside([OVER], *SIZE)) >= 0.5)
     says(run(H5SPEC, "-o", out, stores, status=1).err, "roi is 1 and 0", "--force")
@@ -373,8 +370,7 @@ def test_maps_of_h5spec_are_regions():
     folder = tmp()
     run(H5SPEC, "map", "--format", "geojson", "-o", folder, spectrum(grouped()))
     (name,) = os.listdir(folder)
-    with open(os.path.join(folder, name)) as f:
-        features = json.load(f)["features"]
+    features = json_in(os.path.join(folder, name))["features"]
     rings = [f["geometry"]["coordinates"] for f in features]
     path = written(collection(*features[1:]))
     want = shares(pixels_inside(rings[1:], *SIZE)) >= 0.5
@@ -415,8 +411,7 @@ def test_every_failed_allocation_has_a_reason():
     folder = tmp("regions")
     regions, out = (os.path.join(folder, f) for f in ("r.geojson", "r.h5"))
     slide = store(made("--size", "400x300"))
-    with open(regions, "w") as f:
-        f.write('{"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}')
+    put_file(regions, '{"type": "Polygon", "coordinates": [[[10, 10], [390, 20], [300, 299]]]}')
     of_regions = 0
     for ran, place in failing_allocations([H5SPEC, "run", "-q", "-j", "1", "--device", "cpu", "--roi", regions, "-o", out, slide], out):
         words = ran.err.strip()

@@ -187,8 +187,7 @@ def test_what_cannot_be_read():
     has("aiohttp")
     path = store(slide())
     folder = folder_with(path)
-    with open(os.path.join(folder, "text.h5"), "w") as f:
-        f.write("no store at all")
+    put_file(os.path.join(folder, "text.h5"), "no store at all")
     with Server(folder) as server:
         rejects([server.url + "absent.h5", "No such file"], open_store, server.url + "absent.h5")
         rejects(["text.h5", "not a store"], open_store, server.url + "text.h5")

@@ -42,18 +42,13 @@ def report(*argv, status=0, name="report.html"):
     return path, run(H5SPEC, "report", "-o", path, *argv, status=status)
 
 
-def text_of(path):
-    with open(path, encoding="utf-8", newline="") as f:
-        return f.read()
-
-
 def block(page, name):
     """A script element of the page that holds data."""
     return re.search(r'<script type="[a-z/]+" id="%s">(.*?)</script>' % name, page, re.S).group(1)
 
 
 def data_of(path):
-    return json.loads(block(text_of(path), "data"))
+    return json.loads(block(text_in(path), "data"))
 
 
 def column(data, name):
@@ -65,8 +60,7 @@ def table_of(*argv, status=0):
     """The rows of --csv."""
     table = os.path.join(tmp(), "table.csv")
     report("--csv", table, *argv, status=status)
-    with open(table, encoding="utf-8", newline="") as f:
-        return list(csv.DictReader(f))
+    return csv_rows(table)
 
 
 def number(text):
@@ -93,7 +87,7 @@ def plain(path):
             if not self.inside:
                 self.text.append(data)
     reader = Reader()
-    reader.feed(text_of(path))
+    reader.feed(text_in(path))
     return " ".join("".join(reader.text).split()), reader.tags
 
 
@@ -150,7 +144,7 @@ def test_reasons_are_in_words():
 
 def test_every_word_is_defined_once():
     path, _ = report(results("--slides", "12"))
-    words = re.findall(r"<dt[^>]*>(.*?)</dt>", text_of(path))
+    words = re.findall(r"<dt[^>]*>(.*?)</dt>", text_in(path))
     expect(len(words) > 12 and len(set(words)) == len(words), "%s", sorted(words))
 
 
@@ -162,7 +156,7 @@ def test_several_reasons_and_one_creator():
 
 
 def test_the_plain_table_has_name_verdict_and_reason():
-    page = text_of(report(results("--slides", "37", "--blurred", "3"))[0])
+    page = text_in(report(results("--slides", "37", "--blurred", "3"))[0])
     rows = re.findall('<tr><td>(made-[0-9]+)</td><td class="verdict">([^<]*)</td><td>([^<]*)</td></tr>', page)
     expect(len(rows) == 37 and all(v == "&#9650; review" and "blurred" in r for _, v, r in rows[:3]), "%s", rows[:3])
     expect(len({v for _, v, _ in rows}) == 2, "%s", rows)
@@ -364,7 +358,7 @@ def test_glass_takes_no_part_in_blur():
     path = changed(results("--slides", "30"), glass)
     row = next(r for r in table_of(path) if r["slide"] == "made-00007")
     expect("blurred" not in row["reasons"] and number(row["blurred_share"]) == 0, "%s", row)
-    page = text_of(report(path)[0])
+    page = text_in(report(path)[0])
     k = data_of(report(path)[0])["names"].index("made-00007")
     pixels = png(base64.b64decode(block(page, "p0").split("\n")[k].split(" ")[0]))[0]
     clear = np.zeros((15, 20), bool)
@@ -401,12 +395,10 @@ def test_accepted_slides_are_what_is_usual():
     accepted = os.path.join(tmp(), "accepted.txt")
 
     def verdicts(names_):
-        with open(accepted, "w") as f:
-            f.writelines(n + "\n" for n in names_)
+        put_file(accepted, "".join(n + "\n" for n in names_))
         out = os.path.join(tmp(), "t.csv")
         _, p = report("--accepted", accepted, "--csv", out, path)
-        with open(out, newline="") as f:
-            return {r["slide"]: r["verdict"] for r in csv.DictReader(f)}, p.err
+        return {r["slide"]: r["verdict"] for r in csv_rows(out)}, p.err
     good = ["made-%05d" % k for k in range(4, 20)]
     rows, err = verdicts(good + ["gone.svs"])
     expect(all(rows["made-%05d" % k] == "review" for k in (1, 2, 3)) and all(rows[n] == "pass" for n in good), "%s", rows)
@@ -420,16 +412,12 @@ def test_accepted_slides_are_what_is_usual():
 
 
 def names(lines):
-    path = os.path.join(tmp(), "names.txt")
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
-        f.writelines(line + "\n" for line in lines)
+    path = file_of("names.txt", "".join(line + "\n" for line in lines))
     return path
 
 
 def table(*lines):
-    path = os.path.join(tmp(), "table.csv")
-    with open(path, "w", encoding="utf-8") as f:
-        f.writelines(line + "\n" for line in lines)
+    path = file_of("table.csv", "".join(line + "\n" for line in lines))
     return path
 
 
@@ -512,9 +500,7 @@ def test_limits_of_slides_without_a_value():
     for lines, verdict in (((limit,), "review"), ((limit, "tissue_fraction,above,0.9,"), "review"), (("tissue_fraction,below,,0.1", limit), "fail")):
         (row,) = table_of("--limits", table("metric,side,warn,fail", *lines), empty)
         expect(row["verdict"] == verdict and "sharpness, typical is not known, and has a limit" in row["reasons"], "%s: %s", lines, row)
-    cut = os.path.join(tmp(), "cut.h5")
-    with open(cut, "wb") as f:
-        f.write(b"\x89HDF\r\n\x1a\n")
+    cut = file_of("cut.h5", b"\x89HDF\r\n\x1a\n")
     page, p = report("--limits", table("metric,side,warn,fail", limit), cut, status=1)
     says(plain(page)[0], "cut.h5", "Limits: sharpness, typical below: -33 warns -36 fails")
 
@@ -578,7 +564,7 @@ def test_a_slide_with_damaged_spectra_is_listed():
         page, p = report(path, status=1)
         says(p.err, "flipped.h5: slide " + slide, name)
         expect(slide not in data_of(page)["names"] and len(data_of(page)["names"]) == 2, "%s", data_of(page)["names"])
-        says(text_of(page), name)
+        says(text_in(page), name)
 
 
 def test_other_parameters_and_damaged_files_are_listed():
@@ -593,7 +579,7 @@ def test_other_parameters_and_damaged_files_are_listed():
     says(text, "22 slides", "other.h5", "cut.h5", "parameters differ", "made-00004 is in")
     expect(len(data_of(path)["names"]) == 10, "slides")
     for known in (other, cut, results(), again):
-        expect(known in p.err and os.path.dirname(known) not in text_of(path), "the page shows the folder of %s", known)
+        expect(known in p.err and os.path.dirname(known) not in text_in(path), "the page shows the folder of %s", known)
 
 
 def test_a_merged_result_beside_its_parts_adds_nothing():
@@ -622,7 +608,7 @@ def test_failed_slides_are_listed():
     expect(len(rows) == 11 and [r["verdict"] == "fail" for r in rows] == [False] * 10 + [True], "%s", rows)
     expect({k: v for k, v in rows[-1].items() if v} == {"slide": "gone", "verdict": "fail", "reasons": "cannot be opened: <b>no</b>"}, "%s", rows[-1])
     whole = table("slide,reason", "/secret/x.svs,/secret/x.svs: no slide")
-    page = text_of(report("--failed", whole, results())[0])
+    page = text_in(report("--failed", whole, results())[0])
     expect("/secret" not in page and "<td>no slide</td>" in page, "a folder's name")
     says(report("--failed", table("slide,why"), results(), status=1)[1].err, "the header is not slide,reason")
 
@@ -631,7 +617,7 @@ def test_failed_slides_are_called_by_their_paths():
     """Once, in the table; two of one name in two folders looked the same. What all have in common is not shown."""
     path, _ = report("--failed", table("slide,reason", "/home/me/s/a/x.svs,/home/me/s/a/x.svs: no slide",
                                        "/home/me/s/b y/x.svs,/home/me/s/b y/x.svs to st/x.h5: cut", "plain,no"), results())
-    text = text_of(path)
+    text = text_in(path)
     want = [["a/x.svs", "no slide"], ["b y/x.svs", "cut"], ["plain", "no"]]
     expect("/home" not in text and data_of(path)["failed"] == want, "%s", data_of(path)["failed"])
     expect('id="failed"' not in text and text.count("<tr><td>a/x.svs") == 1, "a second table")
@@ -651,12 +637,12 @@ def test_the_foot_says_when_and_how():
     os.mkdir(folder)
     shutil.copy(results("--slides", "12"), os.path.join(folder, "r.h5"))
     path, _ = report("--title=it's <b>", "--csv", os.path.join(folder, "t.csv"), folder)
-    (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_of(path), re.S)
+    (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_in(path), re.S)
     says(html.unescape(foot), "Made on %s by h5spec " % time.strftime("%Y-%m-%d"), "Folders: made here", "report.html --title='it'\\''s <b>' --csv t.csv 'made here'</code>")
-    expect(tmp() not in text_of(path), "an absolute path")
+    expect(tmp() not in text_in(path), "an absolute path")
     path, _ = report("--names", "number", folder)
-    (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_of(path), re.S)
-    expect("made here" not in text_of(path) and "code" not in foot, "%s", foot)
+    (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_in(path), re.S)
+    expect("made here" not in text_in(path) and "code" not in foot, "%s", foot)
 
 
 def test_what_has_a_name_of_its_own_is_not_called_blurred():
@@ -696,7 +682,7 @@ def test_hostile_names():
     meta = table("slide,site", '"=cmd|\' calc\'!A0","%s"' % bad, '"@sum","%s"' % bad)
     failed = table("slide,reason", '"%s","%s"' % (bad, bad))
     page, p = report("--meta", meta, "--group", "site", "--failed", failed, "--title", "Spectra of %d slides" % len(HOSTILE), path)
-    text = text_of(page)
+    text = text_in(page)
     expect(text.count("<script") == text.count("</script>") and "<img" not in text, "elements")
     for bad in ("\u202e", "\x1b", "\u2028"):
         expect(bad not in text, "%r", bad)
@@ -716,7 +702,7 @@ def test_hostile_names():
 
 def texts_of(folder):
     """All files of a folder as text: path from it, and what it holds."""
-    return {os.path.relpath(os.path.join(at, name), folder): text_of(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names}
+    return {os.path.relpath(os.path.join(at, name), folder): text_in(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names}
 
 
 def test_nothing_identifying_reaches_a_file():
@@ -737,17 +723,14 @@ def numbered(*argv, status=0):
     folder = tmp()
     run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--names", "number", "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
         *argv, status=status)
-    with open(os.path.join(folder, "r.html.key.csv"), newline="", encoding="utf-8", errors="surrogateescape") as f:
-        key = list(csv.DictReader(f))
+    key = csv_rows(os.path.join(folder, "r.html.key.csv"), "surrogateescape")
     os.unlink(os.path.join(folder, "r.html.key.csv"))
     return texts_of(folder), key
 
 
 def test_names_become_numbers():
     source = results("--names", names("Miller-%d" % k for k in range(12)), name="Miller.h5")
-    cut = os.path.join(tmp(), "Miller-cut.h5")
-    with open(cut, "wb") as f:
-        f.write(b"\x89HDF\r\n\x1a\n")
+    cut = file_of("Miller-cut.h5", b"\x89HDF\r\n\x1a\n")
     failed = table("slide,reason", "/x/Miller-99.svs,Miller: no")
     again = results("--seed", "2", "--names", names("Miller-%d" % k for k in range(12)), name="Miller-again.h5")
     texts, key = numbered("--failed", failed, source, cut, again, status=1)
@@ -775,7 +758,7 @@ def test_numbers_replace_groups_that_tell_names():
         says(texts["r.html"], "in group group 1", "in a group that no slide is in")
     texts, key = numbered("--meta", table("slide,who,site", *rows), "--group", "site", source)
     expect('"North"' in texts["t.csv"] and '"not in the table"' in texts["t.csv"] and key[0]["group_name"] == "North", "a group that tells nothing is hidden")
-    expect('"group 1"' not in text_of(report("--group-regex", "liver", source)[0]), "numbers without --names number")
+    expect('"group 1"' not in text_in(report("--group-regex", "liver", source)[0]), "numbers without --names number")
 
 
 def test_the_key_keeps_names_exactly():
@@ -799,8 +782,7 @@ def test_only_our_own_files_are_overwritten():
     folder = tmp()
     for option, name, message in (("-o", "a.html", "not a report"), ("--csv", "a.csv", "not a table of a report")):
         path = os.path.join(folder, name)
-        with open(path, "w") as f:
-            f.write("mine")
+        put_file(path, "mine")
         words = [option, path] + ([] if option == "-o" else ["-o", os.path.join(folder, "b.html")])
         says(run(H5SPEC, "report", *words, results(), status=1).err, message)
         expect(open(path).read() == "mine", "overwritten")
@@ -823,7 +805,7 @@ def test_a_full_disk_leaves_nothing():
 
 
 def test_equal_inputs_give_equal_pages():
-    a, b = (re.sub('<footer id="made">.*?</footer>', "", text_of(report("-j", j, "--title", "t", results("--slides", "40"))[0]), flags=re.S) for j in ("1", "3"))
+    a, b = (re.sub('<footer id="made">.*?</footer>', "", text_in(report("-j", j, "--title", "t", results("--slides", "40"))[0]), flags=re.S) for j in ("1", "3"))
     expect(a == b, "pages differ")
 
 
@@ -837,13 +819,12 @@ def test_multiqc_shows_hostile_names_as_text():
     report("--multiqc", folder, results("--names", names([bad, "<script>alert(1)<script>"] + ["s%d" % k for k in range(10)])))
     for name in os.listdir(folder):
         if name.endswith(".json"):
-            with open(os.path.join(folder, name)) as f:
-                keys = json.load(f)["data"]
+            keys = json_in(os.path.join(folder, name))["data"]
             expect(len(keys) == 12 and not any(set("<>\"'") & set(k) for k in keys), "%s: %s", name, list(keys))
     if not shutil.which("multiqc"):
         raise Skip("multiqc is not installed; the names are escaped")
     run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
-    text = text_of(os.path.join(folder, "multiqc_report.html"))
+    text = text_in(os.path.join(folder, "multiqc_report.html"))
     expect("<img src=x" not in text and "&lt;img src=x" in text, "the name is an element")
 
 
@@ -852,34 +833,31 @@ def test_truncated_results_in_a_folder_are_listed():
     shutil.copy(whole, os.path.join(folder, "whole.h5"))
     data = open(whole, "rb").read()
     for cut in (20, 3000, 40000, len(data) - 1):
-        with open(os.path.join(folder, "cut.h5"), "wb") as f:
-            f.write(data[:cut])
+        put_file(os.path.join(folder, "cut.h5"), data[:cut])
         page = os.path.join(tmp(), "r.html")
         p = run(H5SPEC, "report", "-o", page, folder, status=1)
         says(p.err, "cut.h5")
-        says(text_of(page), "cut.h5")
+        says(text_in(page), "cut.h5")
 
 
 def test_custom_content_of_multiqc():
     folder = tmp()
     path = results("--slides", "12")
     report("--multiqc", folder, path)
-    with open(os.path.join(folder, "h5spec_statistics_mqc.json")) as f:
-        statistics = json.load(f)
+    statistics = json_in(os.path.join(folder, "h5spec_statistics_mqc.json"))
     with h5py.File(path, "r") as f:
         for name, s in f["slides"].items():
             expect(np.isclose(statistics["data"][name]["mean_db"], s.attrs["mean_db"]), "%s", name)
     if not shutil.which("multiqc"):
         raise Skip("multiqc is not installed; the files are as expected")
     run("multiqc", "-q", "-o", folder, folder, env=dict(os.environ, HOME=tmp()))
-    says(text_of(os.path.join(folder, "multiqc_report.html")), "made-00001", "sharpness, typical")
+    says(text_in(os.path.join(folder, "multiqc_report.html")), "made-00001", "sharpness, typical")
 
 
 def test_multiqc_shows_what_needs_a_look():
     folder = tmp()
     report("--multiqc", folder, "--failed", table("slide,reason", "gone,no <slide>"), results("--slides", "37", "--blurred", "3"))
-    with open(os.path.join(folder, "h5spec_statistics_mqc.json")) as f:
-        data = json.load(f)["data"]
+    data = json_in(os.path.join(folder, "h5spec_statistics_mqc.json"))["data"]
     expect(data["gone"] == {"verdict": "fail", "reasons": "no &lt;slide&gt;"}, "%s", data["gone"])
     expect(data["made-00001"]["verdict"] == "review" and "sharp" in data["made-00001"]["reasons"], "%s", data["made-00001"])
 
@@ -958,7 +936,7 @@ def test_the_strongest_reason_comes_first():
 
 def test_maps_are_those_of_the_windows():
     path = results("--slides", "3", "--windows", "70x40")
-    page = text_of(report(path)[0])
+    page = text_in(report(path)[0])
     p, data = json.loads(block(page, "pictures")), json.loads(block(page, "data"))
     low, high = p["low"], p["high"]
     with h5py.File(path, "r") as f:
@@ -986,7 +964,7 @@ def test_only_maps_with_gaps_have_a_transparent_colour():
         first, second = sorted(f["slides"])
         f["slides"][second]["window_focus_db"][3:9, 5:20] = np.iinfo(np.int16).min
         reseal(f)
-    whole, gaps = [base64.b64decode(line.split(" ")[0]) for line in block(text_of(report(path)[0]), "p0").split("\n")[:2]]
+    whole, gaps = [base64.b64decode(line.split(" ")[0]) for line in block(text_in(report(path)[0]), "p0").split("\n")[:2]]
     expect(b"tRNS" not in whole and b"tRNS" in gaps, "transparency")
     clear = np.zeros((40, 70), bool)
     clear[3:9, 5:20] = True
@@ -1006,7 +984,7 @@ def test_the_order_of_files_leaves_out_no_pictures():
     many, folder = results("--slides", "99", "--windows", "30x20"), tmp()
     run(MKRESULT, "--each", "--first", "100", "--slides", "30", "--windows", "30x20", folder)
     for inputs in ((many, folder), (folder, many)):
-        text = text_of(report("--max-size", "2M", *inputs)[0])
+        text = text_in(report("--max-size", "2M", *inputs)[0])
         expect(json.loads(block(text, "pictures"))["note"] == "" and 'id="p0"' in text, "%s: pictures are left out", inputs)
 
 
@@ -1016,13 +994,13 @@ def test_pictures_fit():
     for size, note in ((20 << 20, ""), (3 << 20, ""), (1 << 20, SOME_PICTURES), (150000, NO_PICTURES)):
         page, _ = report("--max-size", str(size), path)
         expect(os.path.getsize(page) <= size, "%d bytes, not %d", os.path.getsize(page), size)
-        text = text_of(page)
+        text = text_in(page)
         expect(json.loads(block(text, "pictures"))["note"] == note, "%d: another note than %r", size, note)
         expect(('id="p0"' in text) == (note != NO_PICTURES), "%d: pictures", size)
     page, _ = report("--pictures", "none", path)
-    expect('id="p0"' not in text_of(page), "none")
+    expect('id="p0"' not in text_in(page), "none")
     page, _ = report("--pictures", "maps", path)
-    fields = block(text_of(page), "p0").split("\n")[0].split(" ")
+    fields = block(text_in(page), "p0").split("\n")[0].split(" ")
     expect(fields[0] and not fields[1], "maps only")
 
 
@@ -1031,14 +1009,14 @@ def test_pictures_shrink_before_anything_else_goes():
     path = results("--slides", "60", "--windows", "60x40", "--blurred", "20")
 
     def pictures(page):  # of each slide: the lengths of map and thumbnail
-        return [[len(x) for x in line.split(" ")] for line in block(text_of(page), "p0").split("\n")[:60]]
+        return [[len(x) for x in line.split(" ")] for line in block(text_in(page), "p0").split("\n")[:60]]
     page = report("--max-size", "400000", path)[0]
     whole, largest = os.path.getsize(page), pictures(page)[0]
     page = report("--max-size", str(whole - 1000), path)[0]
     sizes = pictures(page)
     expect(len(largest) == 2 and sizes[0][1] < largest[1] and all(line[0] for line in sizes), "%s, %s", largest, sizes[0])
     expect(os.path.getsize(page) <= whole - 1000, "%d bytes, not %d", os.path.getsize(page), whole - 1000)
-    expect(text_of(page).count("<tr><td>made-") == 60, "other things are left out")
+    expect(text_in(page).count("<tr><td>made-") == 60, "other things are left out")
 
 
 @later("ci")
@@ -1050,7 +1028,7 @@ def test_a_small_page_leaves_out_what_it_can():
     least = os.path.getsize(report("--pictures", "none", "--max-size", "65536", path)[0]) + 1
     for limit in (whole, whole - 1, least, 65536):
         page, p = report("--pictures", "none", "--max-size", str(limit), path)
-        size, text = os.path.getsize(page), text_of(page)
+        size, text = os.path.getsize(page), text_in(page)
         rows[limit] = text.count("<tr><td>made-")
         expect((size <= limit) == (limit > 65536), "%d bytes, not %d", size, limit)
         expect(("a plain table of the slides that do not pass" in text) == (rows[limit] < 400), "%d: %d rows", limit, rows[limit])
@@ -1074,14 +1052,13 @@ def test_a_corpus_ends_with_a_report():
     folder, corpus = tmp(), os.path.join(ROOT, "scripts", "corpus")
     slides = [made("--size", "500x400", "--seed", str(k), name="c%d" % k) for k in (1, 2)]
     bad = os.path.join(folder, "bad.svs")
-    with open(bad, "w") as f:
-        f.write("no slide")
+    put_file(bad, "no slide")
     out = os.path.join(folder, "out")
     env = dict(os.environ, WSI2H5=WSI2H5, H5SPEC=H5SPEC)
     run(sys.executable, corpus, "run", "--scheduler", "local", "-o", out, "--h5spec", "--device cpu", *slides, bad, status=1, env=env)
     text, _ = plain(os.path.join(out, "report.html"))
     says(text, "2 slides", "1 slide fails.", "bad.svs")
-    expect(folder not in text_of(os.path.join(out, "report.html")), "a folder's name")
+    expect(folder not in text_in(os.path.join(out, "report.html")), "a folder's name")
     os.unlink(os.path.join(out, "report.html"))
     os.unlink(os.path.join(out, "corpus.h5"))
     run(sys.executable, corpus, "status", "-o", out, "--html", status=1, env=env)
@@ -1269,9 +1246,7 @@ def test_narrow_pages_show_name_reason_sharpness_and_the_sorted_column():
 def test_print_has_cards_a_table_and_no_blank_page():
     path, _ = report("--failed", table("slide,reason", "gone.svs,no slide"), results("--slides", "300", "--blurred", "4"))
     with opened(path) as page:
-        pdf = os.path.join(tmp(), "r.pdf")
-        with open(pdf, "wb") as f:
-            f.write(base64.b64decode(page.call("Page.printToPDF")["data"]))
+        pdf = file_of("r.pdf", base64.b64decode(page.call("Page.printToPDF")["data"]))
     if not shutil.which("pdftotext"):
         raise Skip("pdftotext is not installed")
     pages = run("pdftotext", "-layout", pdf, "-").out.split("\f")[:-1]
@@ -1362,7 +1337,7 @@ def test_without_javascript_a_table_is_shown():
 def test_the_policy_blocks_foreign_code():
     """The page works under its policy, and a script that is not ours does not run."""
     path, _ = report(results())
-    text = text_of(path)
+    text = text_in(path)
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     says(policy, "default-src 'none'", "script-src 'sha256-", "style-src 'sha256-")
     expect("unsafe" not in policy and "http" not in policy, policy)

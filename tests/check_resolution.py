@@ -168,8 +168,7 @@ def test_results_keep_the_resolution():
     expect(all(s["tiles"] > 0 and s["tiles_damaged"] == 0 and s["vendor"] == "aperio" for s in slides), "%s", slides)
     page = os.path.join(tmp(), "r.html")
     run(H5SPEC, "report", "-o", page, folder)
-    with open(page) as f:
-        says(f.read(), "0.25 um/px", "0.5 um/px")
+    says(text_in(page), "0.25 um/px", "0.5 um/px")
     for p in glob.glob(folder + "*.h5"):
         run(H5SPEC, "verify", p)
 

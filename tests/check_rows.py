@@ -52,8 +52,7 @@ def test_maps_of_a_table_leave_no_results_open():
     folder, names = tmp("corpus"), ["s%02d" % k for k in range(30)]
     os.mkdir(results(folder))
     for k, name in enumerate(names):
-        with open(os.path.join(folder, "name"), "w") as f:
-            f.write(name + "\n")
+        put_file(os.path.join(folder, "name"), name + "\n")
         run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
     table, out = merged(folder, options=(*TABLE, "--allow-duplicates"))[0], tmp()
     run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
@@ -136,8 +135,7 @@ def test_columns_are_what_slides_have():
 def test_regions():
     folder = corpus()
     regions = os.path.join(folder, "one.geojson")
-    with open(regions, "w") as f:
-        f.write('{"type": "Polygon", "coordinates": [[[0, 0], [500, 0], [500, 700], [0, 700], [0, 0]]]}')
+    put_file(regions, '{"type": "Polygon", "coordinates": [[[0, 0], [500, 0], [500, 700], [0, 700], [0, 0]]]}')
     shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--roi", regions), results(folder, "one.h5"))
     table, plain = merged(folder, results(folder, "one.h5"))[0], merged(folder, results(folder, "one.h5"), name="plain.h5", options=())[0]
     for argv in (("info",), ("info", "--json")):
@@ -181,8 +179,7 @@ def test_slides_that_a_table_cannot_have():
 def test_from_a_thousand_slides_on_it_is_a_table():
     folder = tmp("thousand")
     for n in (999, 1000):
-        with open(os.path.join(folder, "names"), "w") as f:
-            f.writelines("%04d\n" % k for k in range(n))
+        put_file(os.path.join(folder, "names"), "".join("%04d\n" % k for k in range(n)))
         run(MKRESULT, "--names", f.name, "--windows", "1x1", "--window", "64", "--stride", "64", os.path.join(folder, "r.h5"))
         p = run(H5SPEC, "merge", "-o", os.path.join(folder, "m.h5"), os.path.join(folder, "r.h5"))
         expect(("a table that refers to them: 1000 slides" in p.err) == (n == 1000), "%d: %s", n, p.err)
@@ -195,8 +192,7 @@ def test_many_slides_of_which_some_are_left_out():
         paths = []
         for kind, count in (("a", n), ("b", min(n, 70))):  # the slides of b have the quickhashes of a
             paths.append(os.path.join(folder, kind + ".h5"))
-            with open(os.path.join(folder, "names"), "w") as f:
-                f.writelines("%s%04d\n" % (kind, k) for k in range(count))
+            put_file(os.path.join(folder, "names"), "".join("%s%04d\n" % (kind, k) for k in range(count)))
             run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
         plain = merged(folder, paths[0], name="plain.h5", options=())[0]
         table, p = merged(folder, *paths, options=(*TABLE, "--skip-duplicates"))
@@ -260,8 +256,7 @@ def test_unchanged_results_are_not_opened_and_others_are():
     folder, table, _ = both()
     whole, at = bytes_in(table), os.stat(results(folder, "two.h5"))
     data = bytes_in(results(folder, "two.h5"))
-    with open(results(folder, "two.h5"), "wb") as f:
-        f.write(bytes(len(data)))
+    put_file(results(folder, "two.h5"), bytes(len(data)))
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     names = [results(folder, n + ".h5") for n in ("one", "two", "three")]
     run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names)
@@ -271,8 +266,7 @@ def test_unchanged_results_are_not_opened_and_others_are():
     says(run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
     expect(bytes_in(table) == whole, "the table after a merge that failed")
     # rows of another version of the program, of rewritten tables and damaged ones are not taken over
-    with open(results(folder, "two.h5"), "wb") as f:
-        f.write(data)
+    put_file(results(folder, "two.h5"), data)
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     for change in (lambda f: f.attrs.modify("creator", "h5spec 0.1.9"), replaced("sharpness", data=np.zeros((3, 350), np.uint32)), lambda f: f["table"].__delitem__("level"),
                    lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", 1)):
@@ -518,8 +512,7 @@ def test_damaged_tables():
     for name, at in places:
         data = bytearray(bytes_in(table))
         data[at] ^= 4
-        with open(bad, "wb") as f:
-            f.write(data)
+        put_file(bad, data)
         says(run(H5SPEC, "verify", bad, status=1).err, bad)
 
     def shifted(f):

@@ -113,8 +113,7 @@ def now():
 
 def test_numbers_are_the_recorded_ones():
     have = now()
-    with open(RECORD) as f:
-        want = json.load(f)
+    want = json_in(RECORD)
     differ = [name for name in sorted(set(have) | set(want)) if have.get(name) != want.get(name)]
     expect(not differ, "%s differ; --against OTHER_BUILD names the objects", ", ".join(differ))
 

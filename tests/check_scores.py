@@ -25,8 +25,7 @@ def patches(n=60, seed=1, sizes=(100, 256), values=1):
 
 def table(rows, head="x,y,size,score", name="slide.csv", end=""):
     path = os.path.join(tmp("scores"), name)
-    with open(path, "w") as f:
-        f.write(head + "\n" + "".join(",".join("" if v is None else str(v) for v in row) + "\n" for row in rows) + end)
+    put_file(path, head + "\n" + "".join(",".join("" if v is None else str(v) for v in row) + "\n" for row in rows) + end)
     return path
 
 
@@ -41,8 +40,7 @@ def draw(path, *options, status=0, formats="csv", size="%dx%d" % SIZE):
 def cells(out):
     """{column: [rows][cols]} of the only CSV file."""
     name, = (f for f in os.listdir(out) if f.endswith(".csv"))
-    with open(os.path.join(out, name), newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = csv_rows(os.path.join(out, name))
     shape = (int(rows[-1]["j"]) + 1, int(rows[-1]["i"]) + 1)
     return {k: np.array([float(r[k] or "nan") for r in rows]).reshape(shape) for k in rows[0]}
 
@@ -259,8 +257,7 @@ def test_rows_that_cannot_be_used():
         says(run(H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "-o", tmp(), status=1).err, path, "line 7: ", words, "--partial")
         out = draw(path, "--partial", formats="csv,geojson")
         expect(np.array_equal(cells(out)["score"], cells(want)["score"], equal_nan=True), "%s changes the map", row)
-        with open(os.path.join(out, "slide.geojson")) as f:
-            j = json.load(f)
+        j = json_in(os.path.join(out, "slide.geojson"))
         expect(j["partial"] and j["lacks"] == "1 row left out" and j["patches"] == 20, "%s", {k: v for k, v in j.items() if k != "features"})
 
 
@@ -269,8 +266,7 @@ def test_files_that_are_no_scores():
 
     def written(text, name="slide.csv"):
         path = os.path.join(folder, name)
-        with open(path, "wb") as f:
-            f.write(text)
+        put_file(path, text)
         return path
     for text, words in ((b"", "no header line"), (b"a,b\n1,2\n", "no column x"), (b"x,y,size\n1,2,3\n", "no column of values"), (b"x,y,v\n1,2,3\n", "--patch"),
                         (b"x,y,size,x_px,v\n", "two columns"), (b"x,y,size,v\n" + b"1" * 100000, "longer than"), (b"x,y,size,v\n1,\0,2,3\n4,5,6,7\n", "line 2: not a text file in UTF-8"), ("x,y,size,v\n".encode("utf-16"), "UTF-8"),
@@ -280,8 +276,7 @@ def test_files_that_are_no_scores():
     good = np.array(patches(100))
     path = os.path.join(folder, "slide.npy")
     np.save(path, good)
-    with open(path, "rb") as f:
-        whole = f.read()
+    whole = bytes_in(path)
     p = run(H5SPEC, "map", "--scores", written(whole[:-40], "slide.npy"), "--slide-size", "1500x1100", "-o", tmp(), status=1)
     says(p.err, "row 99", "the file ends here")
     want = cells(draw(table([tuple(r) for r in good[:98]])))["score"]
@@ -303,16 +298,14 @@ def test_hostile_hdf5():
         f["coords"] = np.array([r[:2] for r in patches(40)])
         f["coords"].attrs["patch_size"] = 64
         f.create_dataset("score", data=np.random.default_rng(1).random(40), chunks=(16,), compression="gzip")
-    with open(path, "rb") as f:
-        whole = f.read()
+    whole = bytes_in(path)
     rng = np.random.default_rng(3)
     seen = set()
     for k in range(by_tier(16, 300, 3000)):
         data = bytearray(whole[:rng.integers(10, len(whole))] if k % 8 == 0 else whole)
         for _ in range(rng.integers(1, 30)):
             data[rng.integers(8, len(data))] = rng.choice([0, 255, rng.integers(256)])
-        with open(path, "wb") as f:
-            f.write(data)
+        put_file(path, data)
         p = run(H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "--partial", "-o", tmp(), status=None)
         expect(p.returncode in (0, 1) and (p.returncode == 0 or path in p.err), "%d: %s", p.returncode, p.err)
         seen.add(p.returncode)
@@ -344,8 +337,7 @@ def test_strict_and_lenient_about_the_number_of_patches():
     rows = patches(20)
     says(run(H5SPEC, "map", "--scores", table(rows), "--patches", "25", "-o", tmp(), status=1).err, "has 20 patches, not 25")
     out = draw(table(rows), "--patches", "25", "--partial", formats="geojson,png,tiff")
-    with open(os.path.join(out, "slide.geojson")) as f:
-        says(json.load(f)["lacks"], "20 of 25 patches")
+    says(json_in(os.path.join(out, "slide.geojson"))["lacks"], "20 of 25 patches")
     same(draw(table(rows), "--patches", "20"), draw(table(rows)))
 
 
@@ -373,8 +365,7 @@ def growing(path, rows, *options, last="#end\n", status=0, pause=0.05, parts=6):
 
     def note():
         try:
-            with open(os.path.join(out, "slide.geojson")) as f:
-                seen.append(json.load(f))
+            seen.append(json_in(os.path.join(out, "slide.geojson")))
         except FileNotFoundError:
             pass
     try:

@@ -9,8 +9,7 @@ def many(n=4):
 
 def test_lookup():
     stores, names = many(3), os.path.join(tmp(), "list")
-    with open(names, "w") as f:
-        f.write("# stores\n%s\n\n%s\r\n" % (stores[0], stores[1]))
+    put_file(names, "# stores\n%s\n\n%s\r\n" % (stores[0], stores[1]))
     for argv in (stores, ["--list", names, stores[2]]):
         rows = [line.split("\t") for line in run(H5SPEC, "lookup", *argv).out.splitlines()]
         expect(rows == [["Start", "End", "Name"], ["1", "4", stores[0]], ["5", "8", stores[1]], ["9", "12", stores[2]]], "%s", rows)

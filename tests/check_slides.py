@@ -615,8 +615,7 @@ def scn(path, size=(1536, 1024), area=(300, 200, 700, 500), seed=1):
                (530, 3, 2, 2 | 2 << 16)]
     at = put(struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + b"\0\0\0\0")
     data[4:8] = struct.pack("<I", at)
-    with open(path, "wb") as f:
-        f.write(data)
+    put_file(path, data)
     return rgb
 
 

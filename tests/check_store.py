@@ -303,8 +303,7 @@ def test_a_tile_that_does_not_get_smaller():
     expect(data.count(tile) == 1, "the tile is not there as it is")
     path = os.path.join(tmp(), "noise.svs")
     noise = np.random.default_rng(1).bytes(len(tile))
-    with open(path, "wb") as f:
-        f.write(data.replace(tile, noise))
+    put_file(path, data.replace(tile, noise))
     s = store(path)
     with h5py.File(s, "r") as f:
         px = f["groups/00001/pixels"]

@@ -179,8 +179,7 @@ def test_xml_is_parsed():
         j = convert(described(xml))[2]
         expect(all(j[k] is None if mpp is None else j[k] and abs(j[k] / mpp - 1) < 1e-9 for k in ("mpp_x", "mpp_y")), "%r: %s", xml, j)
     slide = tiff("philips")
-    with open(slide, "rb") as f:
-        xml = Tiff(slide).directories[0][DESCRIPTION], f.read()
+    xml = Tiff(slide).directories[0][DESCRIPTION], bytes_in(slide)
     (_, n, entry), data = xml
     at = Tiff(slide).u32(entry + 8)
     text_ = data[at:at + n - 1]
@@ -250,8 +249,7 @@ def test_damaged_tiles():
 def test_nobody_can_be_identified():
     for container in CONTAINERS:
         slide = tiff(container)
-        with open(slide, "rb") as f:
-            expect(b"Patient^Doe" in f.read(), "nothing to find")
+        expect(b"Patient^Doe" in bytes_in(slide), "nothing to find")
         for codec in ("none", "jpeg"):
             out, p, _ = convert(slide, "--codec", codec)
             data = bytes_in(out)

@@ -291,8 +291,7 @@ def notes_of(result):
     p = run(H5SPEC, "report", "--csv", table, "-o", os.path.join(tmp(), "r.html"), result, status=None)
     if p.returncode == 2 or "without libpng" in p.err:
         raise Skip("built without libpng")
-    with open(table) as f:
-        return f.read()
+    return text_in(table)
 
 
 def test_a_map_that_is_probably_wrong_is_never_silent():
@@ -524,8 +523,7 @@ def test_masks_of_anonymous_slides():
     png(os.path.join(masks, "SmithJohn.png"), picture(240, 190, *OUTLINE))
     convert(0)
     (name,) = os.listdir(out)
-    with open(os.path.join(out, name), "rb") as f:
-        expect(b"Smith" not in f.read(), "the store has the name")
+    expect(b"Smith" not in bytes_in(os.path.join(out, name)), "the store has the name")
 
 
 def test_bad_masks():

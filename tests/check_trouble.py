@@ -227,13 +227,11 @@ def test_lists():
     name = os.path.join(tmp(), "list.txt")
     for argv, given, good in options:
         for form in LISTS:
-            with open(name, "wb") as f:
-                f.write(form % given.encode())
+            put_file(name, form % given.encode())
             out = tmp()
             p = run(*argv(out, name))
             expect(good(p, out), "%s, %r: %s", argv(out, name), form, p.err)
-        with open(name, "wb") as f:
-            f.write((given + "\r\n").encode("utf-16"))
+        put_file(name, (given + "\r\n").encode("utf-16"))
         says(run(*argv(tmp(), name), status=None).err, name, "UTF-8")
 
 
@@ -259,12 +257,10 @@ def test_tables():
         for mark in ("", "\ufeff"):
             for separator, form, end, after in TABLES:
                 text = mark + "".join(separator.join(form % c for c in cells) + end for cells in (head, row)) + after
-                with open(table, "w", newline="", encoding="utf-8") as f:
-                    f.write(text)
+                put_file(table, text)
                 p = run(*argv(table), status=None)
                 expect(p.returncode == 0 and good(p), "%s %r: %d %s", argv(table), text, p.returncode, p.err)
-        with open(table, "wb") as f:
-            f.write((",".join(head) + "\r\n" + ",".join(row) + "\r\n").encode("utf-16"))
+        put_file(table, (",".join(head) + "\r\n" + ",".join(row) + "\r\n").encode("utf-16"))
         says(run(*argv(table), status=None).err, table, "UTF-8")
 
 

@@ -68,8 +68,7 @@ def test_wheel_has_what_it_needs():
         (meta,) = [n for n in names if n.endswith("/WHEEL")]
         says(z.read(meta).decode(), "Root-Is-Purelib: false", "Tag: py3-none-manylinux_2_")
         for path in glob.glob(os.path.join(ROOT, "scripts/wsi_store/*.py")):
-            with open(path, "rb") as f:
-                expect(z.read("wsi_store/" + os.path.basename(path)) == f.read(), "%s differs", path)
+            expect(z.read("wsi_store/" + os.path.basename(path)) == bytes_in(path), "%s differs", path)
         (record,) = [n for n in names if n.endswith("/RECORD")]
         lines = [line.split(",") for line in z.read(record).decode().splitlines()]
         expect({line[0] for line in lines} == set(names), "RECORD")
@@ -94,8 +93,7 @@ def test_programs_of_the_wheel():
     have = [n for n in os.listdir(target + "/lib/wsi2h5") if ".so" in n]
     expect(not [n for n in have if re.match(r"(libc|libm|libpthread|ld-linux.*)\.so", n)], "the C library is in %s", have)
     for name in have:
-        with open(os.path.join(broken, name), "w") as f:
-            f.write("no library")
+        put_file(os.path.join(broken, name), "no library")
     ours = run(H5SPEC, "info", "--histogram", spectrum(store(slide()))).out
     for env in ({}, {"LD_LIBRARY_PATH": broken}):
         s, r = os.path.join(out, "slide.h5"), os.path.join(out, "r.h5")

@@ -56,9 +56,7 @@ def test_every_way_counts_the_windows_that_the_options_select():
     need_stub()
     if "Jansson" in run(H5SPEC, "run", "--roi", "x", "-o", "x.h5", "x", status=2).err:
         raise Skip("this build has no Jansson")
-    roi = os.path.join(tmp(), "roi.geojson")
-    with open(roi, "w") as f:
-        json.dump(BOX, f)
+    roi = file_of("roi.geojson", json.dumps(BOX))
     whole = counted("cpu", ())["counts"]["windows"]
     for n, (select, change) in enumerate(itertools.product(SELECTED, CHANGED)):
         options = [w for o in select + change for w in (o,) + ((roi,) if o == "--roi" else VALUES[o])]

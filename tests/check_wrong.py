@@ -385,8 +385,7 @@ def test_groups_beyond_the_last():
 def test_output_that_is_something_else_is_kept():
     d = tmp()
     path = os.path.join(d, "good.h5")
-    with open(path, "wb") as f:
-        f.write(b"my notes")
+    put_file(path, b"my notes")
     p = run(WSI2H5, "--force", "-o", d, good(), status=1)
     says(p.err, path, "not overwritten")
     expect(open(path, "rb").read() == b"my notes", "it was replaced")
@@ -412,8 +411,7 @@ def test_hdf5_of_someone_else_is_kept():
 def test_half_a_store_is_not_replaced_by_a_result():
     path = os.path.join(tmp(), "x.h5")
     data = open(store(good()), "rb").read()
-    with open(path, "wb") as f:
-        f.write(data[:-100])
+    put_file(path, data[:-100])
     says(run(H5SPEC, "-o", path, store(good()), status=1).err, path, "not overwritten")
 
 

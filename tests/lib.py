@@ -4,8 +4,10 @@ A test is a function whose name begins with test_. It passes when it returns, is
 raises Skip, fails when it raises anything else. main() prints one line per test:
 "ok NAME", "skip NAME: reason", "later NAME: ..." (see TIERS), "not ok NAME: why".
 """
+import csv
 import glob
 import hashlib
+import io
 import json
 import os
 import pty
@@ -314,17 +316,34 @@ def made(*options, name="slide"):
     return shared(MKSLIDE, name + ".svs", tuple(map(str, options)))
 
 
-def file_of(name, data):
-    """A new file with these bytes or this text."""
-    path = os.path.join(tmp("file"), name)
-    with open(path, "w" if isinstance(data, str) else "wb") as f:
-        f.write(data)
+def put_file(path, data):
+    """Makes a file of these bytes or this text. Returns its path."""
+    with open(path, "wb") as f:
+        f.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
     return path
+
+
+def file_of(name, data):
+    """A new file in a new folder."""
+    return put_file(os.path.join(tmp("file"), name), data)
 
 
 def bytes_in(path):
     with open(path, "rb") as f:
         return f.read()
+
+
+def text_in(path, errors="strict"):
+    return bytes_in(path).decode("utf-8", errors)
+
+
+def json_in(path):
+    return json.loads(text_in(path))
+
+
+def csv_rows(path, errors="strict"):
+    """The rows of a table by the names in its first line."""
+    return list(csv.DictReader(io.StringIO(text_in(path, errors), newline="")))
 
 
 def copied(path, name=""):
