@@ -7,13 +7,16 @@ raises Skip, fails when it raises anything else. main() prints one line per test
 import csv
 import glob
 import hashlib
+import importlib.util
 import io
 import json
 import os
 import pty
 import re
+import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -165,6 +168,23 @@ def says(text, *words):
     """All words are in the text."""
     for w in words:
         expect(w in text, "%r is not in %r", w, text)
+
+
+def needs(command):
+    """Some builds lack a library, and then a command of h5spec."""
+    if command not in run(H5SPEC, "--help").out:
+        raise Skip("built without what %s needs" % command)
+
+
+def has(*modules):
+    for m in modules:
+        if importlib.util.find_spec(m) is None:
+            raise Skip("needs the Python package %s%s" % (m, ", which is large and optional" if m in ("torch", "cv2") else ""))
+
+
+def small_files(most):
+    """For preexec_fn: nothing can be written beyond this many bytes of a file."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 def slides_folder():
@@ -378,11 +398,28 @@ def convert(slide, *options, status=0, **kw):
     return path, p, (json_lines(p.out) or [{}])[-1]
 
 
-def pixels(path):
-    """Those of a store, as HDF5 reads them."""
+def values_in(path, name):
+    """Those of a dataset of an HDF5 file."""
     import h5py
     with h5py.File(path, "r") as f:
-        return f["pixels"][()]
+        return f[name][()]
+
+
+def pixels(path):
+    """Those of a store, as HDF5 reads them."""
+    return values_in(path, "pixels")
+
+
+def attributes_of(path, name="/"):
+    import h5py
+    with h5py.File(path, "r") as f:
+        return dict(f[name].attrs)
+
+
+def slide_names(result):
+    import h5py
+    with h5py.File(result, "r") as f:
+        return sorted(f["slides"])
 
 
 def stores_in(folder):
@@ -544,6 +581,18 @@ def flipped(path, offset, bit=1):
     data = bytearray(bytes_in(path))
     data[offset] ^= bit
     return file_of(os.path.basename(path), data)
+
+
+def icc(tags):
+    """An ICC profile of these tags (signature, data)."""
+    table, body, at = b"", b"", 132 + 12 * len(tags)
+    for signature, data in tags:
+        data += bytes(-len(data) % 4)
+        table += signature + struct.pack(">II", at + len(body), len(data))
+        body += data
+    head = struct.pack(">I", at + len(body)) + b"ADBE" + bytes(4) + b"scnrRGB XYZ " + struct.pack(">6H", 2019, 3, 4, 5, 6, 7)
+    return (head + b"acsp" + bytes(8) + b"MADE0815" + bytes(28) + b"I" * 16).ljust(128, b"\0") + \
+        struct.pack(">I", len(tags)) + table + body
 
 
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
