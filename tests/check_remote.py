@@ -3,7 +3,6 @@
 import http.server
 import multiprocessing
 import pickle
-import shutil
 import threading
 
 import numpy as np
@@ -13,7 +12,8 @@ from lib import *
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 sys.path.append(os.path.join(ROOT, "build", "python"))  # optional packages
 os.environ.setdefault("HDF5_PLUGIN_PATH", BUILD)
-from wsi_store import StoreError, open_store
+from check_python import read_in_process, rejects
+from wsi_store import open_store
 
 BLOCK = 16 << 10
 SMALL = dict(block_bytes=BLOCK, block_cache_bytes=8 << 20)
@@ -21,13 +21,6 @@ SMALL = dict(block_bytes=BLOCK, block_cache_bytes=8 << 20)
 
 def slide():
     return made("--size", "1500x1100", "--tissue", "rect:200,100,800,700", name="remote")
-
-
-def has(*modules):
-    import importlib.util
-    for m in modules:
-        if importlib.util.find_spec(m) is None:
-            raise Skip("needs the Python package %s" % m)
 
 
 class Server:
@@ -100,15 +93,6 @@ def folder_with(*paths):
     return folder
 
 
-def rejects(words, f, *args, **kw):
-    try:
-        f(*args, **kw)
-    except StoreError as e:
-        says(str(e), *words)
-        return
-    expect(False, "no StoreError with %s", words)
-
-
 def test_pixels_and_requests():
     has("fsspec", "aiohttp")
     for codec in ("none", "jpeg", "deflate"):
@@ -154,10 +138,6 @@ def test_windows_of_a_result():
         run(H5SPEC, "merge", "-q", "--table-from", "1", "-o", os.path.join(server.folder, "table.h5"), os.path.join(server.folder, "result.h5"))
         for found in (got, s.windows(server.url + "table.h5")):
             expect(sorted(want) == sorted(found) and all(np.array_equal(want[k], found[k], equal_nan=True) for k in want), "windows")
-
-
-def read_in_process(s, queue):
-    queue.put(s.read_region(300, 300, 100, 100).tobytes())
 
 
 def test_forks_and_pickling():
