@@ -1,6 +1,4 @@
 """`h5spec run --live`: files that are always whole, pictures that only grow, trouble that does not stop the run."""
-import json
-import re
 
 import h5py
 import numpy as np
@@ -10,13 +8,8 @@ from lib import *
 from pictures import png
 
 
-def needs_live():
-    if "report" not in run(H5SPEC, "--help").out:
-        raise Skip("built without libpng")
-
-
 def big(seed=1):
-    needs_live()
+    needs("report")
     return store(made("--size", "3000x6000", "--seed", str(seed), name="big-%d" % seed))
 
 
@@ -152,7 +145,7 @@ def test_a_page_of_a_killed_run_says_how_old_it_is():
 
 def test_rare_updates_and_a_clock_that_is_ahead_are_no_alarm():
     """With an update every 30 s, news may be 300 s old. News from the future count from now."""
-    needs_live()
+    needs("report")
     folder = os.path.join(tmp(), "live")
     run(H5SPEC, "run", "--device", "cpu", "--live", folder, "-o", os.path.join(tmp(), "r.h5"), store(made("--size", "600x400", name="small")))
     path, index = os.path.join(folder, "state.js"), os.path.join(folder, "index.html")
@@ -223,7 +216,7 @@ def test_a_stopped_run_says_so():
 
 
 def test_a_run_that_skips_all_says_why_the_page_is_empty():
-    needs_live()
+    needs("report")
     out, live, s = tmp(), os.path.join(tmp(), "live"), store(made("--size", "400x300", name="small"))
     for again in (False, True):
         p = run(H5SPEC, "run", "--device", "cpu", "--live", live, "-o", out, s)
@@ -251,7 +244,7 @@ def test_a_stopped_run_keeps_its_cards():
 
 
 def test_wrong_folders():
-    needs_live()
+    needs("report")
     folder = tmp()
     put_file(os.path.join(folder, "index.html"), "mine")
     out = os.path.join(tmp(), "r.h5")
@@ -264,7 +257,7 @@ def test_wrong_folders():
 @races
 def test_counts_are_final_when_the_page_shows_them():
     # the last thing that a store's end added was counts, while the page read them
-    needs_live()
+    needs("report")
     stores = [store(made("--size", "%dx700" % (600 + 20 * k), "--seed", str(k), name="short-%02d" % k)) for k in range(15)]
     for threads in (2, 4):
         folder, out = os.path.join(tmp(), "live"), os.path.join(tmp(), "r.h5")
