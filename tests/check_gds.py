@@ -1,11 +1,10 @@
 """--io gds without a GPU: the device reads the store itself, over stubs of the CUDA runtime and of cuFile."""
-import os
 
 import h5py
 
 from check_cuda import (STUB, calls_of, check_result, flipped_chunk, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub, walk)
 from check_jpeg import KINDS, WRONG, changed_store
-from lib import H5SPEC, Skip, expect, has_no_gds, json_lines, later, made, main, run, says, store, tmp
+from lib import *
 
 GDS = ("--io", "gds")
 
