@@ -1,5 +1,4 @@
 """Features: each against a float64 computation from its definition; merges, samples and flags."""
-import json
 import math
 
 import h5py
@@ -14,11 +13,6 @@ FILLED = MISSING | DAMAGED | LEFT_OUT
 # the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
 MIDDLE, NEXT, COARSE, FINE = 3, 4, 6, 2
 HALF, UNKNOWN = 50, 255  # percent of a window that is tissue
-
-
-def picture(path):
-    with h5py.File(path, "r") as f:
-        return f["pixels"][()]
 
 
 def slide_of(path):
@@ -140,7 +134,7 @@ def compare(path, *options, **parameters):
     geometry = {k: parameters[k] for k in ("window", "stride") if k in parameters}
     tissue = tissue_windows(path, data["window_flags"].shape, **geometry)
     flags = data["window_flags"]
-    want = Features(picture(path), tissue, flags & COUNTED != 0, flags & FILLED != 0, **parameters)
+    want = Features(pixels(path), tissue, flags & COUNTED != 0, flags & FILLED != 0, **parameters)
     near(decibels(data["window_level_db"]), want.level, 0.02, "level")
     near(decibels(data["window_focus_db"]), want.focus, 0.03, "focus")
     near(decibels(data["window_fine_db"]), want.fine, 0.03, "fine")
@@ -423,13 +417,6 @@ def test_a_merge_of_groups_equals_a_run():
     damaged = grouped("--missing", "1,1", "--garbage", "2,2", "--garbage", "0,4")
     check_merge([spectrum(damaged, *options, "--groups", g) for g in ("1-2", "3-6")], spectrum(damaged, *options), "damage")
     check_merge([spectrum(damaged, "--groups", g) for g in ("1-1", "2-6")], spectrum(damaged), "damage")
-
-
-def test_threads_and_slabs_do_not_matter():
-    path = grouped()
-    want = content(spectrum(path))
-    for options in (("-j", 1), ("-j", 5), ("--memory", "8M")):
-        equal(content(spectrum(path, *options)), want, str(options))
 
 
 def test_a_missing_group_is_flagged():
