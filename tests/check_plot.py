@@ -1,15 +1,12 @@
 """`h5spec plot`: every number in the picture against numpy, the file's fate, hostile names."""
 
-import resource
 
 import h5py
 import numpy as np
 
 from lib import *
-from svg_numbers import (
-    SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder, number, of_class,
-    parse, shares, texts, window_means,
-)
+from svg_numbers import (SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder,
+                         number, of_class, parse, shares, texts, window_means)
 
 SMALL = ("--size", "900x700")
 CIVIDIS_ENDS = ("#00224e", "#fee838")
@@ -58,18 +55,14 @@ def test_mean_and_std_are_marked_once():
     result = slide_result()
     root = parse(plot(result)[0])
     panel = Panel(root)
-    with h5py.File(result, "r") as f:
-        mean, std, windows = (f.attrs[k] for k in ("mean_db", "std_db", "windows"))
+    mean, std, windows = (attributes_of(result)[k] for k in ("mean_db", "std_db", "windows"))
     (dot,) = of_class(root, "circle", "dot")
     (bar,) = of_class(root, "path", "bar")
     ends = [float(v) for v in re.findall(r"M([\d.]+) ", bar.get("d"))[1:]]
     expect(abs(panel.to_db(float(dot.get("cx"))) - mean) < 0.02, "mean")
-    expect(
-        len(ends) == 2
-        and np.allclose(panel.to_db(np.array(ends)), [mean - std, mean + std], atol=0.02),
-        "std: %s",
-        ends,
-    )
+    expect(len(ends) == 2 and
+           np.allclose(panel.to_db(np.array(ends)), [mean - std, mean + std], atol=0.02), "std: %s",
+           ends)
     for text in ("%.2f" % mean, "%.2f" % std, "%d" % windows):
         expect(texts(root).count(text) == 1, "%s is there %d times", text, texts(root).count(text))
 
@@ -96,17 +89,15 @@ def check_bands(path, results):
     middles = shares(results[0], "slide-01")[0]
     every = np.array([shares(r, "slide-%02d" % (k + 1))[1] for k, r in enumerate(results)])
     (median,) = panel.curves()
-    check_curve(
-        panel.points(median), middles, np.quantile(every, 0.5, axis=0), panel.low, panel.high
-    )
+    check_curve(panel.points(median), middles, np.quantile(every, 0.5, axis=0), panel.low,
+                panel.high)
     for name, low, high in (("outer", 0.05, 0.95), ("inner", 0.25, 0.75)):
         (band,) = of_class(root, "path", name)
         points = panel.points(band)
         n = len(points) // 2
         check_curve(points[:n], middles, np.quantile(every, high, axis=0), panel.low, panel.high)
-        check_curve(
-            points[n:][::-1], middles, np.quantile(every, low, axis=0), panel.low, panel.high
-        )
+        check_curve(points[n:][::-1], middles, np.quantile(every, low, axis=0), panel.low,
+                    panel.high)
     expect(panel.high < 150, "the axis ends at %g dB", panel.high)  # the histograms end at 160
     return root
 
@@ -117,11 +108,8 @@ def test_bands_of_a_corpus():
     run(H5SPEC, "merge", "-q", "-o", merged, *results)
     root = check_bands(plot(merged)[0], results)
     with h5py.File(merged, "r") as f:
-        for text in (
-            "%.2f" % f.attrs["mean_db"],
-            "%.2f" % f.attrs["std_db"],
-            "%d" % f.attrs["windows"],
-        ):
+        for text in ("%.2f" % f.attrs["mean_db"], "%.2f" % f.attrs["std_db"],
+                     "%d" % f.attrs["windows"]):
             expect(text in texts(root), "%s is not in the legend", text)
     says(" ".join(texts(root)), "median of 14 slides", "25 % to 75 %", "5 % to 95 %")
     check_bands(plot(*results)[0], results)  # the same from single files
@@ -155,56 +143,30 @@ def test_values_outside_the_histogram_are_counted():
     says(caption(root), "Outside the axis: %.3f %%" % outside, "7 bins of 2.85714 dB")
     middles, want = shares(result, "slide-01")
     points = panel.points(panel.curves()[0])  # wide cells are steps: two points each
-    expect(
-        np.abs(points[::2, 1] - want).max() < 0.002
-        and np.allclose(points[::2, 1], points[1::2, 1]),
-        "steps",
-    )
+    expect(np.abs(points[::2, 1] - want).max() < 0.002 and
+           np.allclose(points[::2, 1], points[1::2, 1]), "steps")
     expect(np.allclose(points[1:-1:2, 0], points[2::2, 0], atol=0.02), "edges")
 
 
 def test_parameters_are_in_the_caption():
     s = store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only")
-    r = spectrum(
-        s,
-        "--tissue-only",
-        "--min-tissue",
-        "0.25",
-        "--window",
-        "128",
-        "--stride",
-        "100",
-        "--sigma",
-        "0.5",
-        "--taper",
-        "hann",
-    )
-    says(
-        caption(parse(plot(r)[0])),
-        "128 x 128 px",
-        "stride 100 px",
-        "sigma 0.5 px",
-        "hann taper",
-        "1,600 bins of 0.1 dB from 0 to 160 dB",
-        "drawn in steps of 0.5 dB",
-        "at least 25 % tissue",
-    )
+    r = spectrum(s, "--tissue-only", "--min-tissue", "0.25", "--window", "128", "--stride", "100",
+                 "--sigma", "0.5", "--taper", "hann")
+    says(caption(parse(plot(r)[0])), "128 x 128 px", "stride 100 px", "sigma 0.5 px", "hann taper",
+         "1,600 bins of 0.1 dB from 0 to 160 dB", "drawn in steps of 0.5 dB",
+         "at least 25 % tissue")
     says(caption(parse(plot(slide_result(1, "900x700", "--sigma", "0"))[0])), "no smoothing")
     gray = spectrum(store(made(*SMALL, name="gray"), "--gray"))
     says(caption(parse(plot(gray)[0])), "1 slide from 8-bit gray")
 
 
 def test_incomplete_and_empty_slides_are_named():
-    s = store(
-        made("--size", "600x1400", name="groups"), "--stripe-rows", "240", "--group-bytes", "1"
-    )
+    s = store(made("--size", "600x1400", name="groups"), "--stripe-rows", "240", "--group-bytes",
+              "1")
     part = spectrum(s, "--groups", "1-3")
     small = spectrum(store(made("--size", "200x200", name="tiny")))
-    says(
-        caption(parse(plot(part, small)[0])),
-        "1 slide is incomplete: groups are missing",
-        "Not shown: 1 slide without counted windows",
-    )
+    says(caption(parse(plot(part, small)[0])), "1 slide is incomplete: groups are missing",
+         "Not shown: 1 slide without counted windows")
     path, p = plot(small, status=1)
     says(p.err, small, "no window of the slide was counted")
     expect(not os.path.exists(path), "a picture of nothing")
@@ -217,17 +179,11 @@ def test_map_of_a_slide():
     root = parse(plot("--map", "--feature", "mean_db", slide_result())[0])
     colours = ladder(root)
     runs = 1 + np.count_nonzero([a != b for a, b in zip(colours, colours[1:])])
-    expect(
-        len(colours) == 256
-        and len(set(colours)) == runs > 200
-        and (colours[0], colours[-1]) == CIVIDIS_ENDS,
-        "cividis",
-    )
+    expect(len(colours) == 256 and len(set(colours)) == runs > 200 and
+           (colours[0], colours[-1]) == CIVIDIS_ENDS, "cividis")
     steps = np.diff([brightness(c) for c in colours])
-    expect(
-        steps.min() > -0.002 and brightness(colours[-1]) - brightness(colours[0]) > 0.75,
-        "brightness",
-    )
+    expect(steps.min() > -0.002 and brightness(colours[-1]) - brightness(colours[0]) > 0.75,
+           "brightness")
     result = slide_result()
     root = parse(plot("--map", "--feature", "mean", result)[0])
     check_map(root, window_means(result), 20, 60)
@@ -244,9 +200,8 @@ def test_map_of_a_slide():
 
 
 def test_map_without_values_is_hatched():
-    r = spectrum(
-        store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only"), "--tissue-only", "--stride", "32"
-    )
+    r = spectrum(store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only"),
+                 "--tissue-only", "--stride", "32")
     values = window_means(r)
     expect(np.isnan(values).any() and not np.isnan(values).all(), "the slide does not serve")
     root = parse(plot("--map", "--feature", "mean", r)[0])
@@ -255,14 +210,8 @@ def test_map_without_values_is_hatched():
 
 
 def test_large_maps_are_drawn_in_blocks():
-    r = spectrum(
-        store(made("--size", "700x400", name="fine"), "--tissue-only"),
-        "--tissue-only",
-        "--window",
-        "64",
-        "--stride",
-        "3",
-    )
+    r = spectrum(store(made("--size", "700x400", name="fine"), "--tissue-only"), "--tissue-only",
+                 "--window", "64", "--stride", "3")
     values = window_means(r)
     expect(200 < max(values.shape) <= 400, "%s", values.shape)
     root = parse(plot("--map", "--feature", "mean", r)[0])
@@ -333,9 +282,8 @@ def test_slides_are_chosen_by_name_or_pattern():
             ["--slide", "slide-01", "--slide", "*5"],
         )
     ]
-    expect(
-        titles == [["slide-03"], ["slide-02", "slide-04"], ["slide-01", "slide-05"]], "%s", titles
-    )
+    expect(titles == [["slide-03"], ["slide-02", "slide-04"], ["slide-01", "slide-05"]], "%s",
+           titles)
     path, p = plot("--slide", "nobody", *results, status=1)
     says(p.err, "--slide nobody", "matches no slide")
     path, p = plot("--slide", "slide-01", "--slide", "x*", *results, status=1)
@@ -398,19 +346,14 @@ def test_wrong_inputs():
     bad = os.path.join(tmp(), "bad.h5")
     half = bytes_in(a)[:3000]
     put_file(bad, half)
-    for argv, words in (
-        ([a, b], [b, "stride is 128 and 64", "parameters differ"]),
-        ([s], [s]),
-        ([bad], [bad]),
-        (["/nowhere/r.h5"], ["/nowhere/r.h5"]),
-        (["--map", *corpus(2)], ["--map shows one slide", "--slide"]),
-        (["--band", *corpus(2)], ["--band", "at least 3 slides"]),
-    ):
+    for argv, words in (([a, b], [b, "stride is 128 and 64", "parameters differ"]), ([s], [s]),
+                        ([bad], [bad]), (["/nowhere/r.h5"], ["/nowhere/r.h5"]),
+                        (["--map", *corpus(2)], ["--map shows one slide", "--slide"]),
+                        (["--band", *corpus(2)], ["--band", "at least 3 slides"])):
         path, p = plot(*argv, status=1)
         says(p.err, *words)
-        expect(
-            os.listdir(os.path.dirname(path)) == [], "left: %s", os.listdir(os.path.dirname(path))
-        )
+        expect(os.listdir(os.path.dirname(path)) == [], "left: %s",
+               os.listdir(os.path.dirname(path)))
 
 
 def test_only_pictures_of_ours_are_overwritten():
@@ -440,17 +383,7 @@ def test_a_failed_write_keeps_the_old_picture():
     r = slide_result()
     path, _ = plot(r)
     before = bytes_in(path)
-    p = run(
-        H5SPEC,
-        "plot",
-        "-o",
-        path,
-        "--title",
-        "new",
-        r,
-        status=1,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
-    )
+    p = run(H5SPEC, "plot", "-o", path, "--title", "new", r, status=1, preexec_fn=small_files(2000))
     says(p.err, path, "cannot write")
     expect(bytes_in(path) == before, "the old picture is gone")
     expect(os.listdir(os.path.dirname(path)) == [os.path.basename(path)], "left over")
@@ -507,11 +440,8 @@ def test_long_names_are_shortened_in_the_middle():
     s = copied(store(made("--size", "400x400", name="plain")), name + ".h5")
     found = texts(parse(plot(spectrum(s), slide_result())[0]))
     row = [t for t in found if t.startswith("TCGA-A1")]
-    expect(
-        len(row) == 1 and len(row[0]) == 50 and "\u2026" in row[0] and row[0].endswith("9A5D"),
-        "%s",
-        row,
-    )
+    expect(len(row) == 1 and len(row[0]) == 50 and "\u2026" in row[0] and row[0].endswith("9A5D"),
+           "%s", row)
 
 
 def test_picture_of_the_readme():

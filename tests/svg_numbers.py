@@ -95,20 +95,15 @@ def check_curve(points, middles, want, low, high):
     inside = (middles > low) & (middles < high)
     expect(len(points) == inside.sum(), "%d points, not %d", len(points), inside.sum())
     expect(np.abs(points[:, 0] - middles[inside]).max() < 0.02, "points are not at the middles")
-    expect(
-        np.abs(points[:, 1] - want[inside]).max() < 0.002,
-        "shares differ by %g",
-        np.abs(points[:, 1] - want[inside]).max(),
-    )
+    expect(np.abs(points[:, 1] - want[inside]).max() < 0.002, "shares differ by %g",
+           np.abs(points[:, 1] - want[inside]).max())
 
 
 def brightness(colour):
     """Relative luminance as the eye sees it, 0 to 1."""
     rgb = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    y = sum(
-        w * (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4)
-        for w, v in zip((0.2126, 0.7152, 0.0722), rgb)
-    )
+    y = sum(w * (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4)
+            for w, v in zip((0.2126, 0.7152, 0.0722), rgb))
     return 1.16 * y ** (1 / 3) - 0.16 if y > 0.008856 else 9.033 * y
 
 
