@@ -12,25 +12,16 @@
 #include "cuda/fused.h"
 #include "cuda/smooth.h"
 #include "cuda/windows.h"
+#include "tests/gpu_call.h"
 
 #include <cufft.h>
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#define CHECK(call) check((call), #call)
-static void check(cudaError_t r, const char *what)
-{
-    if (r) {
-        fprintf(stderr, "bench_kernels: %s: %s\n", what, cudaGetErrorString(r));
-        exit(1);
-    }
-}
 #define FFT(call) check_fft((call), #call)
 static void check_fft(cufftResult r, const char *what)
 {
@@ -266,24 +257,28 @@ static void clear(const struct slide &s)
     CHECK(cudaMemset(s.features.d_spectra, 0, FEATURES_SAMPLES * (N / 2 + 1) * N * 4));
 }
 
-static float timed(const struct slide &s, const struct version &v, bool smooth)
+/* Median of RUNS times of a call, each after `before`, in ms. */
+template <class A, class B> static float median_ms(const A &before, const B &call)
 {
-    static cudaEvent_t a, b;
+    cudaEvent_t a, b;
     std::vector<float> t(RUNS);
-    if (!a) {
-        CHECK(cudaEventCreate(&a));
-        CHECK(cudaEventCreate(&b));
-    }
+    CHECK(cudaEventCreate(&a));
+    CHECK(cudaEventCreate(&b));
     for (int r = 0; r < RUNS; r++) {
-        clear(s);
+        before();
         CHECK(cudaEventRecord(a));
-        run_slide(s, v, false, smooth);
+        call();
         CHECK(cudaEventRecord(b));
         CHECK(cudaEventSynchronize(b));
         CHECK(cudaEventElapsedTime(&t[r], a, b));
     }
     std::sort(t.begin(), t.end());
     return t[RUNS / 2];
+}
+
+static float timed(const struct slide &s, const struct version &v, bool smooth)
+{
+    return median_ms([&] { clear(s); }, [&] { run_slide(s, v, false, smooth); });
 }
 
 /* cuFFT alone, BATCH windows at a time. */
@@ -307,20 +302,11 @@ static void open_transforms()
 
 static float cufft_alone(const struct slide &s)
 {
-    cudaEvent_t a, b;
-    std::vector<float> t(RUNS);
-    CHECK(cudaEventCreate(&a));
-    CHECK(cudaEventCreate(&b));
-    for (int r = 0; r < RUNS; r++) {
-        CHECK(cudaEventRecord(a));
+    const auto all = [&] {
         for (int64_t k = 0; k < s.nx * s.ny; k += BATCH)
             FFT(cufftExecR2C(u.plan, u.d_windows, (cufftComplex *)u.d_spectra));
-        CHECK(cudaEventRecord(b));
-        CHECK(cudaEventSynchronize(b));
-        CHECK(cudaEventElapsedTime(&t[r], a, b));
-    }
-    std::sort(t.begin(), t.end());
-    return t[RUNS / 2];
+    };
+    return median_ms([] {}, all);
 }
 
 static std::vector<unsigned long long> histogram_of(const struct slide &s)
