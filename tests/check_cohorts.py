@@ -1,6 +1,5 @@
 """tests/bench_cohorts.py finds what it plants: small cohorts of made pictures."""
 import contextlib
-import io
 
 import h5py
 import numpy as np

@@ -1,9 +1,6 @@
 """The commands of h5spec: help, usage errors, lists of inputs, outputs, progress, messages."""
 import fcntl
-import re
-import resource
 import select
-import signal
 import struct
 import termios
 
@@ -27,11 +24,6 @@ def stores(n, folder=None):
         name = chr(ord("a") + k)
         out.append(shutil.copy(store(slide(name, "%dx400" % (400 + 10 * k))), folder))
     return out
-
-
-def names(result):
-    with h5py.File(result, "r") as f:
-        return sorted(f["slides"])
 
 
 # --- help and usage errors ---
@@ -124,14 +116,14 @@ def test_folders_of_stores():
         f["x"] = 1
     out = os.path.join(tmp(), "r.h5")
     run(H5SPEC, "run", "-q", "-o", out, folder)
-    expect(names(out) == ["1", "2", "3"], "%s", names(out))
+    expect(slide_names(out) == ["1", "2", "3"], "%s", slide_names(out))
     rows = [r.split("\t")[2] for r in run(H5SPEC, "lookup", folder).out.splitlines()[1:]]
     expect(rows == [os.path.join(folder, n) for n in ("2.h5", "below/1.h5", "linked/3.h5")], "%s", rows)
     found = [j["input"] for j in json_lines(run(H5SPEC, "info", "--json", folder + "/").out)]
     expect([os.path.basename(f) for f in found] == ["2.h5", "1.h5", "3.h5", "result.h5"], "%s", found)
     merged = os.path.join(tmp(), "m.h5")
     run(H5SPEC, "merge", "-q", "-o", merged, folder)
-    expect(names(merged) == ["a"], "%s", names(merged))
+    expect(slide_names(merged) == ["a"], "%s", slide_names(merged))
 
 
 def test_a_folder_hides_nothing():
@@ -148,7 +140,7 @@ def test_a_folder_hides_nothing():
     for name in ("batch2: dangling link", "link.h5: dangling link", "half.h5: truncated", "empty.h5: the file is empty",
                  "1 done, 4 failed"):
         says(p.err, name)
-    expect(names(out) == ["a"], "%s", names(out))
+    expect(slide_names(out) == ["a"], "%s", slide_names(out))
     p = run(H5SPEC, "run", "-o", os.path.join(tmp(), "r.h5"), tmp("empty"), a, status=1)
     says(p.err, "a folder without stores", "1 done, 1 failed")
     run(H5SPEC, "info", tmp("empty"), status=1)
@@ -162,7 +154,7 @@ def test_list_from_stdin():
     out = os.path.join(tmp(), "r.h5")
     p = subprocess.run([H5SPEC, "run", "-q", "-o", out, "--list", "-"], input=("# two\n%s\n%s\n" % (a, b)).encode(),
                        stderr=subprocess.PIPE, cwd=tmp(), timeout=TIMEOUT)
-    expect(p.returncode == 0 and names(out) == ["a", "b"], "%s", p.stderr)
+    expect(p.returncode == 0 and slide_names(out) == ["a", "b"], "%s", p.stderr)
 
 
 def test_json_of_lookup_and_tune():
@@ -187,9 +179,9 @@ def test_the_same_slide_twice():
     out = os.path.join(tmp(), "r.h5")
     p = run(H5SPEC, "run", "--json", "-o", out, a, b, status=1)
     says(p.err, b, "same slide as " + a, "--allow-duplicates", "1 done, 1 failed")
-    expect(sorted(j["status"] for j in json_lines(p.out)) == ["done", "failed"] and names(out) == ["one"], "%s", p.out)
+    expect(sorted(j["status"] for j in json_lines(p.out)) == ["done", "failed"] and slide_names(out) == ["one"], "%s", p.out)
     run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", out, a, b)
-    expect(names(out) == ["one", "two"], "%s", names(out))
+    expect(slide_names(out) == ["one", "two"], "%s", slide_names(out))
     results = tmp("results")
     run(H5SPEC, "run", "-q", "-o", results, a)
     p = run(H5SPEC, "run", "-o", results, a, b, status=1)  # the first is up to date already
@@ -206,7 +198,7 @@ def test_the_same_slide_twice_in_a_merge():
     says(p.err, a, b, "--allow-duplicates")
     expect(not os.path.exists(out), "a part of the results was merged")
     run(H5SPEC, "merge", "-q", "--allow-duplicates", "-o", out, a, b)
-    expect(names(out) == ["one", "two"], "%s", names(out))
+    expect(slide_names(out) == ["one", "two"], "%s", slide_names(out))
 
 
 def test_slides_without_a_quickhash_are_never_the_same():
@@ -253,8 +245,7 @@ def test_merge_says_what_it_made():
     p = run(H5SPEC, "merge", "--json", "-o", out, *parts)
     (j,) = json_lines(p.out)
     expect(j["output"] == out and (j["results"], j["slides"], j["windows"]) == (2, 2, 8), "%s", j)
-    with h5py.File(out, "r") as f:
-        expect(f.attrs["mean_db"] == j["mean_db"], "%s", j)
+    expect(attributes_of(out)["mean_db"] == j["mean_db"], "%s", j)
     says(p.err, "merged 2 results into " + out + ": 2 slides, 8 windows", "peak memory")
 
 
@@ -425,8 +416,7 @@ def test_a_limit_on_file_sizes_is_reported():
     (a,) = stores(1)
     for program, argv in ((H5SPEC, ["run", "-o", "r.h5", a]), (WSI2H5, ["-o", "r.h5", slide()])):
         out = tmp("limit")
-        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-        p = run(program, *argv, status=1, cwd=out, preexec_fn=limit)
+        p = run(program, *argv, status=1, cwd=out, preexec_fn=small_files(4096))
         says(p.err, "File too large")
         expect(stores_in(out) == [], "left: %s", stores_in(out))
 

@@ -1,5 +1,4 @@
 """h5spec compare: distances against numpy, the order, the exit status, and what cannot be compared."""
-import json
 
 import h5py
 import numpy as np

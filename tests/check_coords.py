@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """wsi-store coords: HDF5 files of patch coordinates, read as TRIDENT and CLAM read them, and chosen by a report's verdicts."""
-import shutil
 
 import h5py
 import numpy as np
@@ -10,7 +9,6 @@ from lib import *
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 os.environ.setdefault("HDF5_PLUGIN_PATH", BUILD)
 import wsi_store
-from wsi_store import StoreError
 
 COMMAND = os.path.join(ROOT, "scripts", "wsi-store")
 SLIDE = ("--size", "2000x1600", "--tissue", "rect:300,200,1100,900", "--levels", "2")

@@ -1,6 +1,5 @@
 """Corpora: plans, interrupted runs, sick nodes; on this machine, and with an imitation of Slurm."""
 import errno
-import resource
 import types
 
 import h5py

@@ -1,6 +1,4 @@
 """Slides that failed: the lists that wsi2h5 and h5spec run leave in their output folders, and the report that shows them."""
-import csv
-import re
 
 from lib import *
 

@@ -2,8 +2,6 @@
 import contextlib
 import ctypes
 import itertools
-import re
-import zlib
 
 import h5py
 import numpy as np

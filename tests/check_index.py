@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """wsi-store index: a reference file that presents a store as Zarr gives the store's pixels."""
-import zlib
 
-import h5py
 import numpy as np
 
 from lib import *

@@ -1,6 +1,4 @@
 """`h5spec info`: everything it prints against h5py, its columns, and hostile names."""
-import csv
-import io
 import struct
 import unicodedata
 

@@ -1,6 +1,4 @@
 """Which slides a command line names: folders, links, series, lists, name clashes, options that do not fit together."""
-import re
-import signal
 import struct
 
 import h5py

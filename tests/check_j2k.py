@@ -1,6 +1,4 @@
 """Codec j2k, kept JPEG 2000 tiles: the pixels of codec none in every reader, damage, hostile chunks."""
-import sys
-import zlib
 
 import h5py
 import numpy as np

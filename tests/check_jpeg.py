@@ -1,5 +1,4 @@
 """Codec jpeg: the slide's own tiles in the store, with the pixels of libjpeg-turbo for every reader."""
-import csv
 import ctypes
 import random
 import struct
@@ -40,8 +39,7 @@ def kind(name):
 
 
 def attributes(path):
-    with h5py.File(path, "r") as f:
-        return {k: v for k, v in f.attrs.items() if k != "attribute_crc32"}
+    return {k: v for k, v in attributes_of(path).items() if k != "attribute_crc32"}
 
 
 def chunks_of(path):

@@ -1,7 +1,6 @@
 """--codec keep, the default: kept tiles where possible; and where other programs find the plug-in for them."""
 import shlex
 
-import h5py
 import numpy as np
 
 from lib import *
@@ -87,8 +86,7 @@ def advice(text):
 
 def test_one_line_says_what_to_set():
     path = slide()
-    with h5py.File(store(path), "r") as f:
-        want = f["pixels"][()]
+    want = pixels(store(path))
     out, p, _ = keep(path, env=without_plugin())
     line = p.err.strip().splitlines()[-1]
     says(line, "other programs read stores of codec jpeg after: export HDF5_PLUGIN_PATH='%s'" % os.path.realpath(BUILD))
@@ -148,8 +146,7 @@ def test_installed_plug_in_is_found_without_a_variable():
               "h5dump -d /pixels -b LE -o %s/raw %s >/dev/null\n%s -c '%s' %s %s/p.npy\n%s/usr/bin/h5spec info %s" %
               (folder, ROOT, shlex.join(same_build()), d, plugins, d, out, sys.executable, READ.replace("'", '"'), out, d, d, out))
     info = run("unshare", "-m", "sh", "-c", script, env=env).out
-    with h5py.File(store(path), "r") as f:
-        want = f["pixels"][()]
+    want = pixels(store(path))
     expect(np.array_equal(np.load(d + "/p.npy"), want) and bytes_in(d + "/raw") == want.tobytes(), "pixels")
     expect("HDF5_PLUGIN_PATH" not in info, "%s", info)
 

@@ -1,5 +1,4 @@
 """Hamamatsu NDPI read directly: pixels against OpenSlide, codec jpeg, damage, levels that are left to OpenSlide."""
-import os
 import struct
 
 import h5py

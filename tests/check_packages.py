@@ -1,5 +1,4 @@
 """Packages of Debian, manual pages of the scripts. tests/releases tries the packages elsewhere."""
-import glob
 
 from lib import *
 

@@ -1,9 +1,7 @@
 """Large tiles, turned TIFF, and plain pictures as slides: TIFF in strips, PNG and JPEG; slides of which nothing arrives."""
-import io
 import itertools
 import random
 import struct
-import zlib
 
 import h5py
 import numpy as np

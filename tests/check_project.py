@@ -1,6 +1,4 @@
 """The project itself: layers, options, builds without this and that, installation."""
-import glob
-import re
 
 import h5py
 

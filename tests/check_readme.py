@@ -13,9 +13,7 @@ A comment "# exit status N" after a command gives its status, if that is not 0. 
 of the tree that holds slide.svs, slides/ (three slides) and scanner1/, scanner2/ (the same picture twice), and, except for the README at the top,
 stores/, results/, result.h5 and corpus.h5 made from them. Programs are in PATH.
 """
-import glob
 import importlib.util
-import re
 
 from lib import *
 

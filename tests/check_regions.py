@@ -1,17 +1,9 @@
 """h5spec run --roi: which windows count, what is recorded, merging, resuming, and bad files."""
-import csv
-import json
-import resource
-import shutil
-import signal
-import subprocess
-import time
 
 import h5py
 import numpy as np
 
-from lib import (H5SPEC, SAN, WSI2H5, Skip, content, equal, expect, failing_allocations, json_in, json_lines, later, made, main, os, put_file,
-                 real, run, says, spectrum, store, tmp, wait_until_caught)
+from lib import *
 
 SIZE = (1500, 1200)
 OUTSIDE, COUNTED = 128, 1

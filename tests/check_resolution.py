@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """wsi2h5 --mpp: the level that has a resolution; --mpp-override. h5spec: slides of different resolution."""
-import glob
 
 import h5py
 
@@ -17,8 +16,7 @@ def converted(*options, path=None, status=0):
     if status:
         expect(not os.path.exists(out), "there is a store")
         return p.err
-    with h5py.File(out, "r") as f:
-        return dict(f.attrs)
+    return attributes_of(out)
 
 
 def test_the_level_with_the_resolution():
@@ -93,16 +91,10 @@ def test_slides_of_different_resolution_in_one_result():
     out = os.path.join(folder, "r.h5")
     p = run(H5SPEC, "run", "--device", "cpu", "-o", out, a, near, other, unknown, status=1)
     says(p.err, "m3.h5: rejected: it has 0.25 um/px, but", "m1.h5 has 0.5", "--mix-mpp", "3 done, 1 failed")
-    with h5py.File(out, "r") as f:
-        expect(sorted(f["slides"]) == ["m1", "m2", "m4"], "%s", list(f["slides"]))
+    expect(slide_names(out) == ["m1", "m2", "m4"], "%s", slide_names(out))
     run(H5SPEC, "run", "--device", "cpu", "--mix-mpp", "-o", out, a, near, other, unknown)
     with h5py.File(out, "r") as f:
         expect(len(f["slides"]) == 4, "%s", list(f["slides"]))
-
-
-def slides_of(path):
-    with h5py.File(path, "r") as f:
-        return sorted(f["slides"])
 
 
 def each(stores, *options):
@@ -119,7 +111,7 @@ def test_run_and_merge_have_one_rule():
     for order in (sorted(results), sorted(results, reverse=True)):
         p = run(H5SPEC, "merge", "--json", "-o", out, *order, status=1)
         says(p.err, "m3.h5: slide m3: rejected: it has 0.25 um/px, but m1 has 0.5;", "--mix-mpp", "3 slides, 1 left out (another")
-        expect(json_lines(p.out)[0]["left_out"] == 1 and slides_of(out) == ["m1", "m2", "m4"], "%s", p.out)
+        expect(json_lines(p.out)[0]["left_out"] == 1 and slide_names(out) == ["m1", "m2", "m4"], "%s", p.out)
     whole = os.path.join(tmp(), "w.h5")
     p = run(H5SPEC, "run", "--device", "cpu", "-o", whole, unknown, other, near, a, status=1)
     says(p.err, "m3.h5: rejected: it has 0.25", "3 done, 1 failed (1 left out: another resolution)")
@@ -135,7 +127,7 @@ def test_a_slide_without_resolution_does_not_join_two_others():
     stores = [sharp(mpp, seed) for mpp, seed in (("none", "0"), ("0.50", "1"), ("0.25", "3"))]
     out = os.path.join(tmp(), "r.h5")
     says(run(H5SPEC, "run", "--device", "cpu", "-o", out, *stores, status=1).err, "m3.h5: rejected")
-    expect(slides_of(out) == ["m0", "m1"], "%s", slides_of(out))
+    expect(slide_names(out) == ["m0", "m1"], "%s", slide_names(out))
 
 
 def test_merge_leaves_out_a_slide_before_it_judges_it():
@@ -146,7 +138,7 @@ def test_merge_leaves_out_a_slide_before_it_judges_it():
     folder, _ = each([store(s), coarse], "--allow-duplicates")
     out = os.path.join(tmp(), "r.h5")
     says(run(H5SPEC, "merge", "-o", out, folder, status=1).err, "slide b-coarse: rejected: it has 1 um/px, but a-pyramid has 0.25")
-    expect(slides_of(out) == ["a-pyramid"], "%s", slides_of(out))
+    expect(slide_names(out) == ["a-pyramid"], "%s", slide_names(out))
     groups = store(made("--size", "600x600", "--mpp", "0.5", "--seed", "9", name="c-groups"), "--stripe-rows", "240", "--group-bytes", "1")
     some = os.path.join(tmp(), "some.h5")
     run(H5SPEC, "run", "-q", "--device", "cpu", "--groups", "1", "-o", some, groups)

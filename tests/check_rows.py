@@ -1,7 +1,4 @@
 """Merged results as tables: each slide a row, its maps left in its result (h5spec merge)."""
-import csv
-import glob
-import io
 
 import h5py
 import numpy as np
@@ -48,12 +45,10 @@ def files_below(folder):
 
 
 def test_maps_of_a_table_leave_no_results_open():
-    import resource
     folder, names = tmp("corpus"), ["s%02d" % k for k in range(30)]
     os.mkdir(results(folder))
     for k, name in enumerate(names):
-        put_file(os.path.join(folder, "name"), name + "\n")
-        run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
+        run(MKRESULT, "--names", file_of("name", name + "\n"), "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
     table, out = merged(folder, options=(*TABLE, "--allow-duplicates"))[0], tmp()
     run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
     expect(len(os.listdir(out)) == len(names), "%s", os.listdir(out))
@@ -179,8 +174,8 @@ def test_slides_that_a_table_cannot_have():
 def test_from_a_thousand_slides_on_it_is_a_table():
     folder = tmp("thousand")
     for n in (999, 1000):
-        put_file(os.path.join(folder, "names"), "".join("%04d\n" % k for k in range(n)))
-        run(MKRESULT, "--names", f.name, "--windows", "1x1", "--window", "64", "--stride", "64", os.path.join(folder, "r.h5"))
+        listed = file_of("names", "".join("%04d\n" % k for k in range(n)))
+        run(MKRESULT, "--names", listed, "--windows", "1x1", "--window", "64", "--stride", "64", os.path.join(folder, "r.h5"))
         p = run(H5SPEC, "merge", "-o", os.path.join(folder, "m.h5"), os.path.join(folder, "r.h5"))
         expect(("a table that refers to them: 1000 slides" in p.err) == (n == 1000), "%d: %s", n, p.err)
 
@@ -192,8 +187,8 @@ def test_many_slides_of_which_some_are_left_out():
         paths = []
         for kind, count in (("a", n), ("b", min(n, 70))):  # the slides of b have the quickhashes of a
             paths.append(os.path.join(folder, kind + ".h5"))
-            put_file(os.path.join(folder, "names"), "".join("%s%04d\n" % (kind, k) for k in range(count)))
-            run(MKRESULT, "--names", f.name, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
+            listed = file_of("names", "".join("%s%04d\n" % (kind, k) for k in range(count)))
+            run(MKRESULT, "--names", listed, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
         plain = merged(folder, paths[0], name="plain.h5", options=())[0]
         table, p = merged(folder, *paths, options=(*TABLE, "--skip-duplicates"))
         expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
@@ -317,8 +312,7 @@ def test_slides_that_were_left_out_are_looked_at_again():
     says(run(*argv).err, "same slide", "3 slides")
     os.unlink(results(folder, "one.h5"))
     says(run(*argv).err, "3 slides (1 unchanged)")
-    with h5py.File(table, "r") as f:
-        expect(f["table/name"][()].tolist() == [b"three", b"two", b"zzz"], "%s", f["table/name"][()])
+    expect(values_in(table, "table/name").tolist() == [b"three", b"two", b"zzz"], "%s", values_in(table, "table/name"))
 
 
 def test_a_report_of_a_table_opens_only_results_whose_pictures_it_shows():

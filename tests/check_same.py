@@ -9,9 +9,6 @@ change of the formats, `tests/check_same.py --record` writes the digests anew; t
 compares the files of two builds with each other instead, and names the objects that differ: stores
 byte for byte, results in all but the times. It also runs slides whose pixels depend on the version of a library (JPEG 2000).
 """
-import hashlib
-import json
-import sys
 
 import h5py
 import numpy as np

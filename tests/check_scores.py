@@ -1,8 +1,5 @@
 """`h5spec map --scores`: against a definition in numpy, the same bits in any order, files that grow, hostile files."""
-import csv
-import json
 import math
-import signal
 
 import h5py
 import numpy as np
@@ -213,8 +210,7 @@ def test_the_slide_of_a_store_or_a_result():
         same(want, draw(table(rows, name=name), *options, both, size=None, formats="csv,geojson"))
     says(run(H5SPEC, "map", "--scores", table(rows), "-o", tmp(), both, status=1).err, "has no slide slide", "--slide")
     lower = store(made("--size", "3000x2200", "--levels", "2", name="scores"), "--level", "1")
-    with h5py.File(lower) as f:
-        expect(f.attrs["downsample"] > 1.5, "a useless store")
+    expect(attributes_of(lower)["downsample"] > 1.5, "a useless store")
     c = cells(draw(table(rows), lower, size=None))
     expect(c["score"].shape == (69, 94), "coordinates are not those of level 0: %s", c["score"].shape)
     expect(cells(draw(table([(0, 0, 100, 1), (900, 500, 100, 1)]), size=None))["score"].shape == (19, 32), "as far as the patches go")

@@ -6,11 +6,8 @@ WSI_PYTHONS: more interpreters with numpy and h5py, separated by colons. build/h
 PyPI, which brings a libhdf5 of its own.
 """
 import base64
-import glob
-import hashlib
 import zipfile
 
-import h5py
 
 from lib import *
 

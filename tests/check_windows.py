@@ -4,7 +4,6 @@ The CUDA backend runs over the stub, whose transform is another, so levels diffe
 counts of them may not.
 """
 import itertools
-import re
 
 import h5py
 import numpy as np
