@@ -210,19 +210,15 @@ def test_every_room_is_in_the_readme_of_its_folder():
 
 def test_every_test_says_what_it_tests():
     for path in sources("tests/check_*.py", "tests/test_*.c"):
-        with open(path, encoding="utf-8") as f:
-            head = f.read(600)
-        expect(re.match(r"(#!.*\n)?\"\"\".{20}|/\*\s+(\* )?test_\w+(\.c)? - \w", head), "%s does not begin with what it tests", path)
+        expect(re.match(r"(#!.*\n)?\"\"\".{20}|/\*\s+(\* )?test_\w+(\.c)? - \w", text_in(path)), "%s does not begin with what it tests", path)
 
 def test_lines_of_makefiles_fit():
     for path in ("Makefile", "scripts/config.mk", "tests/rules.mk"):
-        with open(os.path.join(ROOT, path)) as f:
-            no_offences(["%s:%d has %d columns" % (path, n, len(line.rstrip())) for n, line in enumerate(f, 1)
-                         if len(line.rstrip()) > 120])
+        no_offences(["%s:%d has %d columns" % (path, n, len(line)) for n, line in enumerate(text_in(os.path.join(ROOT, path)).splitlines(), 1)
+                     if len(line) > 120])
 
 def test_every_target_is_described():
-    with open(os.path.join(ROOT, "Makefile")) as f:
-        targets = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", f.read(), re.M).group(1).replace("\\\n", " ").split())
+    targets = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", text_in(os.path.join(ROOT, "Makefile")), re.M).group(1).replace("\\\n", " ").split())
     listed = set(re.findall(r"^make ([a-z-]+)", run("make", "help", cwd=ROOT).out, re.M))
     internal = {"all", "h5spec", "wsi2h5", "needs", "programs-for-check", "programs-for-demo", "fuzz-targets", "help"}
     expect(targets - internal == listed | {t for t in targets if t.startswith("lint-")}, "%s", (targets - internal) ^ listed)
@@ -258,13 +254,8 @@ def slide():
 def grouped():
     return store(slide(), "--stripe-rows", "240", "--group-bytes", "1")
 
-def regions_file():
-    path = os.path.join(TMP, "roi.geojson")
-    put_file(path, '{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
-                '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
-    return path
-
-ROI = regions_file()
+ROI = file_of("roi.geojson", '{"type": "Feature", "properties": {"classification": {"name": "A"}}, '
+              '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
     "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
@@ -486,14 +477,6 @@ def test_data_and_messages_are_apart():
     (j,) = json_lines(run(H5SPEC, "info", "--json", spectrum(grouped())).out)
     expect(j["slides"][0]["windows"] == j["windows"] == 18, "%s", j)
 
-def test_a_full_stdout_is_an_error():
-    with open("/dev/full", "w") as full:
-        p = subprocess.run([H5SPEC, "info", grouped()], stdout=full, stderr=subprocess.PIPE)
-    expect(p.returncode == 5, "status %d", p.returncode)
-    with open("/dev/full", "w") as full:
-        p = subprocess.run([WSI2H5, "--json", "-o", tmp(), slide()], stdout=full, stderr=subprocess.PIPE)
-    expect(p.returncode == 5, "status %d", p.returncode)
-
 @later("ci")
 def test_other_parts_make_everything_again():
     d = copy_of_the_tree()
@@ -691,8 +674,7 @@ def test_pictures_of_the_user_are_not_installed():
     d = copy_of_the_tree()
     os.mkdir(os.path.join(d, "demo"))
     for name in ("demo/private.svg", "demo/private.png", "demo/README.md", "private.md"):
-        with open(os.path.join(d, name), "w"):
-            pass
+        put_file(os.path.join(d, name), "")
     lines = make("-n", "install", "CUDA=0", cwd=d).out
     says(lines, "doc/wsi2h5/process/example.svg=", "doc/wsi2h5/README.md=")
     expect("private" not in lines and "demo/" not in lines, "%s", re.findall(r"\S*(?:private|demo/)\S*", lines))
@@ -723,9 +705,7 @@ def test_install_and_uninstall():
         wanted = 0o755 if os.path.isdir(path) or name.startswith("bin/") else None
         mode = os.stat(path).st_mode & 0o777
         expect(mode == wanted or (wanted is None and mode in (0o644, 0o755)), "%s has mode %o", name, mode)
-    theirs = os.path.join(prefix, "share/doc/other")
-    with open(theirs, "w"):
-        pass
+    put_file(os.path.join(prefix, "share/doc/other"), "")
     make("uninstall", *words, cwd=ROOT)
     expect(files_below(prefix) == ["share/doc/other"], "%s", files_below(prefix))
     expect(not os.path.exists(os.path.join(prefix, "share/wsi2h5")), "our folder stays")
