@@ -153,31 +153,6 @@ def test_vms_set_is_one_slide():
 
 # --- lists and names ---
 
-def test_list_from_stdin():
-    out = tmp()
-    p = subprocess.run([WSI2H5, "-o", out, "--list", "-"], input=("# slides\n%s\n" % tiny()).encode(),
-                       stderr=subprocess.PIPE)
-    expect(p.returncode == 0 and stores_in(out) == ["tiny.h5"], "%s", p.stderr)
-
-
-def test_output_folder_is_created():
-    out = os.path.join(tmp(), "stores", "of", "today")
-    run(WSI2H5, "-o", out, tiny())
-    expect(stores_in(out) == ["tiny.h5"], "%s", stores_in(out))
-    run(WSI2H5, "-o", out + "/", tiny())
-    file = os.path.join(tmp(), "file")
-    open(file, "w").close()
-    p = run(WSI2H5, "-o", file, tiny(), status=1)
-    says(p.err, file, "is neither a folder nor a .h5 file")
-
-
-def test_standard_output_is_no_output():
-    folder = tmp()
-    p = run(WSI2H5, "-o", "-", tiny(), status=2, cwd=folder)
-    says(p.err, "-o -: HDF5 cannot be written to standard output", "Try 'wsi2h5 --help'.")
-    expect(stores_in(folder) == [], "%s", stores_in(folder))
-
-
 def test_keep_tree_separates_slides_of_one_name():
     folder = tree("patient1/slide.svs", "patient2/slide.svs", "slide.svs")
     stores, err = found(folder, status=1)

@@ -70,6 +70,13 @@ def test_an_existing_folder_may_have_any_name():
             expect(os.listdir(folder), "%s wrote nothing", name)
 
 
+def test_a_file_is_no_folder():
+    file = file_of("file", "")
+    says(run(WSI2H5, "-o", file, made("--size", "300x300", name="slide"), status=1).err, file, "is neither a folder nor a .h5 file")
+    a = small("a")
+    says(run(H5SPEC, "run", "-q", "--device", "cpu", "-o", a + "/", a, status=1).err, a)
+
+
 def test_an_output_that_is_an_input():
     both = results("a", "b")
     a, store_a = os.path.join(both, "a.h5"), stores(tmp("s"), "a") + "/a.h5"
