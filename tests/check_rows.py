@@ -68,16 +68,13 @@ def test_every_command_says_the_same_of_both_forms():
                 run(H5SPEC, "map", "-q", *argv, "-o", out, path)
                 maps.append({k: v.replace(path.encode(), b"FILE") for k, v in files_below(out).items()})
             expect(maps[0] and maps[0] == maps[1], "map %s of a table: %s", argv, sorted(maps[0]))
-        tables = []
-        for path in (table, plain):
-            run(H5SPEC, "report", "-q", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "r.csv"), path)
-            tables.append(bytes_in(os.path.join(folder, "r.csv")).replace(os.path.basename(path).encode(), b"FILE"))
-        expect(tables[0].count(b"\n") >= 4 and tables[0] == tables[1], "report of a table")
-        pictures = []
-        for path in (table, plain):
-            run(H5SPEC, "plot", "-o", os.path.join(folder, "p.svg"), "--title", "t", path)
-            pictures.append(bytes_in(os.path.join(folder, "p.svg")).replace(os.path.basename(path).encode(), b"FILE"))
-        expect(pictures[0] == pictures[1], "plot of a table")
+        page, rows, picture = (os.path.join(folder, name) for name in ("r.html", "r.csv", "p.svg"))
+        for written, argv in ((rows, ("report", "-q", "-o", page, "--csv", rows)), (picture, ("plot", "-o", picture, "--title", "t"))):
+            made_ = []
+            for path in (table, plain):
+                run(H5SPEC, *argv, path)
+                made_.append(bytes_in(written).replace(os.path.basename(path).encode(), b"FILE"))
+            expect(made_[0].count(b"\n") >= 4 and made_[0] == made_[1], "%s of a table", argv[0])
         says(run(H5SPEC, "verify", table).out, "valid result: 3 slides")
 
 

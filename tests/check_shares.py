@@ -13,9 +13,7 @@ def test_lookup():
     for argv in (stores, ["--list", names, stores[2]]):
         rows = [line.split("\t") for line in run(H5SPEC, "lookup", *argv).out.splitlines()]
         expect(rows == [["Start", "End", "Name"], ["1", "4", stores[0]], ["5", "8", stores[1]], ["9", "12", stores[2]]], "%s", rows)
-    broken, tab = (os.path.join(tmp(), name) for name in ("broken.h5", "a\tb.h5"))
-    with open(stores[0], "rb") as a, open(broken, "wb") as b:
-        b.write(a.read()[:30000])
+    broken, tab = file_of("broken.h5", bytes_in(stores[0])[:30000]), os.path.join(tmp(), "a\tb.h5")
     p = run(H5SPEC, "lookup", stores[0], broken, stores[1], status=1)
     says(p.err, broken, "truncated")
     expect([line.split("\t")[0] for line in p.out.splitlines()] == ["Start", "1", "5"], p.out)
