@@ -225,16 +225,12 @@ static void test_a_damaged_chunk(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"pixels_and_stored_bytes", test_pixels_and_stored_bytes},
-        {"extents", test_extents},
-        {"a_damaged_chunk", test_a_damaged_chunk},
-    };
     const int fd = mkstemp(path);
     if (fd < 0)
         return 1;
     close(fd);
-    const int status = unit_run("chunks", tests, sizeof tests / sizeof *tests);
+    const int status =
+        UNIT_RUN("chunks", UNIT(pixels_and_stored_bytes), UNIT(extents), UNIT(a_damaged_chunk));
     unlink(path);
     return status;
 }

@@ -233,11 +233,6 @@ static void test_sets_of_one_resolution(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"one_kind_is_not_called_two", test_one_kind_is_not_called_two},
-        {"two_kinds_are_found", test_two_kinds_are_found},
-        {"good_slides_are_not_flagged", test_good_slides_are_not_flagged},
-        {"sets_of_one_resolution", test_sets_of_one_resolution},
-    };
-    return unit_run("clusters", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("clusters", UNIT(one_kind_is_not_called_two), UNIT(two_kinds_are_found),
+                    UNIT(good_slides_are_not_flagged), UNIT(sets_of_one_resolution));
 }

@@ -294,13 +294,7 @@ static void test_damage_shows_without_pixels(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"rgb", test_rgb},
-        {"gray", test_gray},
-        {"parts", test_parts},
-        {"parts outside", test_parts_outside},
-        {"sampling that libjpeg cannot enlarge", test_sampling_that_libjpeg_cannot_enlarge},
-        {"sums that overflow", test_sums_that_overflow},
-        {"damage shows without pixels", test_damage_shows_without_pixels}};
-    return unit_run("h5jpeg", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("h5jpeg", UNIT(rgb), UNIT(gray), UNIT(parts), UNIT(parts_outside),
+                    UNIT(sampling_that_libjpeg_cannot_enlarge), UNIT(sums_that_overflow),
+                    UNIT(damage_shows_without_pixels));
 }

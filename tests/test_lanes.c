@@ -3,6 +3,7 @@
  * in double, against each other bit for bit, and each lane for itself.
  */
 #include "process/spectrum/lanes.h"
+#include "tests/unit.h"
 
 #include <complex.h>
 #include <math.h>
@@ -13,14 +14,6 @@
 #include <string.h>
 
 enum { MOST = 1024, RING = MOST + LANES_STRIP, BLOCK = RING * 2 * LANES, MOST_RADIUS = 30 };
-
-static const char *broken; /* what went wrong in the test under way */
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition) && !broken)                                                               \
-            broken = #condition;                                                                   \
-    } while (0)
 
 static _Alignas(LANES_ALIGN) float in[BLOCK], data[MOST * 2 * LANES],
     out[2][(MOST / 2 / LANES + 1) * BLOCK], work[(MOST + LANES) * 2 * LANES], mean[2][LANES];
@@ -239,22 +232,7 @@ static void test_the_best_is_the_last(void)
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } tests[] = {{"places", test_places},
-                 {"columns", test_columns},
-                 {"power", test_power},
-                 {"smooth", test_smooth},
-                 {"variants_agree_to_the_bit", test_variants_agree_to_the_bit},
-                 {"a_lane_depends_on_itself_alone", test_a_lane_depends_on_itself_alone},
-                 {"the_best_is_the_last", test_the_best_is_the_last}};
-    int failed = 0;
-    for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
-        broken = NULL;
-        tests[k].run();
-        failed += broken != NULL;
-        printf(broken ? "not ok lanes.%s: %s\n" : "ok lanes.%s\n", tests[k].name, broken);
-    }
-    return failed > 0;
+    return UNIT_RUN("lanes", UNIT(places), UNIT(columns), UNIT(power), UNIT(smooth),
+                    UNIT(variants_agree_to_the_bit), UNIT(a_lane_depends_on_itself_alone),
+                    UNIT(the_best_is_the_last));
 }

@@ -285,15 +285,8 @@ static void test_runs_with_fewer_threads(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"keeps_order_and_bound", test_keeps_order_and_bound},
-        {"dependencies_and_drain", test_dependencies_and_drain},
-        {"failures", test_failures},
-        {"first_failure", test_first_failure},
-        {"items_that_wait_hold_no_thread", test_items_that_wait_hold_no_thread},
-        {"queues_do_not_wait_for_each_other", test_queues_do_not_wait_for_each_other},
-        {"items_that_are_aside", test_items_that_are_aside},
-        {"runs_with_fewer_threads", test_runs_with_fewer_threads},
-    };
-    return unit_run("loop", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("loop", UNIT(keeps_order_and_bound), UNIT(dependencies_and_drain),
+                    UNIT(failures), UNIT(first_failure), UNIT(items_that_wait_hold_no_thread),
+                    UNIT(queues_do_not_wait_for_each_other), UNIT(items_that_are_aside),
+                    UNIT(runs_with_fewer_threads));
 }

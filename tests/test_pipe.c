@@ -116,12 +116,6 @@ static void test_runs_with_fewer_threads(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"keeps_order_and_bound", test_keeps_order_and_bound},
-        {"failures", test_failures},
-        {"first_failure", test_first_failure},
-        {"works_on_the_calling_thread", test_works_on_the_calling_thread},
-        {"runs_with_fewer_threads", test_runs_with_fewer_threads},
-    };
-    return unit_run("pipe", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("pipe", UNIT(keeps_order_and_bound), UNIT(failures), UNIT(first_failure),
+                    UNIT(works_on_the_calling_thread), UNIT(runs_with_fewer_threads));
 }

@@ -73,10 +73,6 @@ static void test_table_of_maps(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"maps_of_float", test_maps_of_float}, {"maps_of_int16", test_maps_of_int16},
-        {"maps_of_bytes", test_maps_of_bytes}, {"clearing_a_part", test_clearing_a_part},
-        {"table_of_maps", test_table_of_maps},
-    };
-    return unit_run("result_maps", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("result_maps", UNIT(maps_of_float), UNIT(maps_of_int16), UNIT(maps_of_bytes),
+                    UNIT(clearing_a_part), UNIT(table_of_maps));
 }

@@ -115,11 +115,6 @@ static void test_words_of_device(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"std_of_nearly_flat_windows", test_std_of_nearly_flat_windows},
-        {"maps_of_a_window", test_maps_of_a_window},
-        {"tissue_windows", test_tissue_windows},
-        {"words_of_device", test_words_of_device},
-    };
-    return unit_run("test_spectrum", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("test_spectrum", UNIT(std_of_nearly_flat_windows), UNIT(maps_of_a_window),
+                    UNIT(tissue_windows), UNIT(words_of_device));
 }

@@ -237,18 +237,8 @@ static void test_bad_tables(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"quantiles_skip_missing_values", test_quantiles_skip_missing_values},
-        {"scores", test_scores},
-        {"skewed_numbers_have_a_long_side", test_skewed_numbers_have_a_long_side},
-        {"median_of_functions", test_median_of_functions},
-        {"distance_of_histograms", test_distance_of_histograms},
-        {"hostile_texts", test_hostile_texts},
-        {"csv_cells", test_csv_cells},
-        {"csv_numbers", test_csv_numbers},
-        {"base64", test_base64},
-        {"tables", test_tables},
-        {"bad_tables", test_bad_tables},
-    };
-    return unit_run("stats", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("stats", UNIT(quantiles_skip_missing_values), UNIT(scores),
+                    UNIT(skewed_numbers_have_a_long_side), UNIT(median_of_functions),
+                    UNIT(distance_of_histograms), UNIT(hostile_texts), UNIT(csv_cells),
+                    UNIT(csv_numbers), UNIT(base64), UNIT(tables), UNIT(bad_tables));
 }

@@ -360,20 +360,8 @@ static void test_sample_of_windows(void)
 
 int main(void)
 {
-    static const struct unit_test tests[] = {
-        {"messages", test_messages},
-        {"numbers", test_numbers},
-        {"json_strings", test_json_strings},
-        {"sizes_and_times", test_sizes_and_times},
-        {"codec", test_codec},
-        {"gray", test_gray},
-        {"classes", test_classes},
-        {"moments", test_moments},
-        {"missing_groups", test_missing_groups},
-        {"parameters", test_parameters},
-        {"polygons", test_polygons},
-        {"too_complex_polygons", test_too_complex_polygons},
-        {"sample_of_windows", test_sample_of_windows},
-    };
-    return unit_run("unit", tests, sizeof tests / sizeof *tests);
+    return UNIT_RUN("unit", UNIT(messages), UNIT(numbers), UNIT(json_strings),
+                    UNIT(sizes_and_times), UNIT(codec), UNIT(gray), UNIT(classes), UNIT(moments),
+                    UNIT(missing_groups), UNIT(parameters), UNIT(polygons),
+                    UNIT(too_complex_polygons), UNIT(sample_of_windows));
 }

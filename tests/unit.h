@@ -41,4 +41,13 @@ static inline int unit_run(const char *program, const struct unit_test *tests, s
     return failed > 0;
 }
 
+/* The same of UNIT(NAME), UNIT(NAME) ...; the function of each is test_NAME. */
+#define UNIT(what)                                                                                 \
+    {                                                                                              \
+        .name = #what, .run = test_##what                                                          \
+    }
+#define UNIT_RUN(program, ...)                                                                     \
+    unit_run(program, (const struct unit_test[]){__VA_ARGS__},                                     \
+             sizeof((const struct unit_test[]){__VA_ARGS__}) / sizeof(struct unit_test))
+
 #endif
