@@ -416,6 +416,14 @@ def attributes_of(path, name="/"):
         return dict(f[name].attrs)
 
 
+def tile_statuses(path):
+    """Those of all tiles of a store, [rows][columns]."""
+    import h5py
+    import numpy as np
+    with h5py.File(path, "r") as f:
+        return np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
+
+
 def slide_names(result):
     import h5py
     with h5py.File(result, "r") as f:
