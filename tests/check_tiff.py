@@ -109,20 +109,11 @@ RESOLUTIONS = [  # X resolution as a fraction, unit, um per pixel
 ]
 
 
-def with_entries(t, more):
-    """Puts more tags into the first directory, which moves to the end of the file."""
-    entries = {k: bytes(t.data[at:at + 12]) for k, (_, _, at) in t.directories[0].items()}
-    entries.update(more)
-    following = t.u32(t.links[1])
-    t.put_u32(t.links[0], len(t.data))
-    t.data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries)) + struct.pack("<I", following)
-
-
 def with_resolution(slide, fraction, unit):
     t = Tiff(slide)
     at = len(t.data)
     t.data += struct.pack("<II", *fraction)
-    with_entries(t, {**{tag: struct.pack("<HHII", tag, 5, 1, at) for tag in (282, 283)}, 296: struct.pack("<HHIHH", 296, 3, 1, unit, 0)})
+    t.add_entries({**{tag: struct.pack("<HHII", tag, 5, 1, at) for tag in (282, 283)}, 296: struct.pack("<HHIHH", 296, 3, 1, unit, 0)})
     return t.save(os.path.join(tmp(), "resolution.tif"))
 
 
@@ -526,7 +517,7 @@ def replaced(container, old, new):
 
 
 def with_tag(tag, kind, value):
-    return lambda t: with_entries(t, {tag: struct.pack("<HHII", tag, kind, 1, value)})
+    return lambda t: t.add_entries({tag: struct.pack("<HHII", tag, kind, 1, value)})
 
 
 def only_strips(t):

@@ -48,10 +48,30 @@ class Tiff:
         self.set(TILE_BYTES, len(stream), k, directory)
         self.data += stream
 
+    def add_entries(self, more):
+        """Puts more tags into the first directory, which moves to the end of the file."""
+        entries = {k: bytes(self.data[at:at + 12]) for k, (_, _, at) in self.directories[0].items()}
+        entries.update(more)
+        following = self.u32(self.links[1])
+        self.put_u32(self.links[0], len(self.data))
+        self.data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries)) + struct.pack("<I", following)
+
     def save(self, path):
         with open(path, "wb") as f:
             f.write(self.data)
         return path
+
+
+def directory_of(data, entries):
+    """A directory of {tag: (type, values)} without the offset of the next; appends values of more than four bytes to the data."""
+    heads = b""
+    for tag in sorted(entries):
+        kind, values = entries[tag]
+        value = bytes(values) if kind == 2 else struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
+        count = len(values) // (2 if kind == 5 else 1)
+        heads += struct.pack("<HHI", tag, kind, count) + (value.ljust(4, b"\0") if len(value) <= 4 else struct.pack("<I", len(data)))
+        data += value if len(value) > 4 else b""
+    return struct.pack("<H", len(entries)) + heads
 
 
 def tiled_page(data, planes, side=256, photometric=2, separate=False, palette=None, **tags):
@@ -78,14 +98,7 @@ def tiled_page(data, planes, side=256, photometric=2, separate=False, palette=No
     if n in (2, 4):
         entries[338] = (3, [2])  # alpha, not multiplied
     entries.update({int(k[4:]): v for k, v in tags.items()})
-    heads = b""
-    for tag in sorted(entries):
-        kind, values = entries[tag]
-        value = bytes(values) if kind == 2 else struct.pack("<%d%s" % (len(values), "H" if kind == 3 else "I"), *values)
-        count = len(values) // (2 if kind == 5 else 1)
-        heads += struct.pack("<HHI", tag, kind, count) + (value.ljust(4, b"\0") if len(value) <= 4 else struct.pack("<I", len(data)))
-        data += value if len(value) > 4 else b""
-    return struct.pack("<H", len(entries)) + heads
+    return directory_of(data, entries)
 
 
 def write_pages(path, pages):
