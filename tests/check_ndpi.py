@@ -27,11 +27,6 @@ def convert(path, *options, status=0, reader="ndpi"):
     return out, j
 
 
-def statuses(path):
-    with h5py.File(path, "r") as f:
-        return np.concatenate([g["tile_status"][()] for g in f["groups"].values()])
-
-
 def crcs(path):
     with h5py.File(path, "r") as f:
         return np.concatenate([g["tile_crc32"][()] for g in f["groups"].values()])
@@ -55,7 +50,7 @@ def test_codec_jpeg_gives_the_same_results():
     for kind in KINDS:
         path = slide(kind)
         plain, (kept, j) = convert(path, "--codec", "none")[0], convert(path, "--codec", "jpeg")
-        expect(j["codec"] == "jpeg" and not statuses(kept).any(), "%s: %s", kind, j)
+        expect(j["codec"] == "jpeg" and not tile_statuses(kept).any(), "%s: %s", kind, j)
         run(H5SPEC, "verify", kept)
         equal(without_tissue(content(spectrum(plain))), without_tissue(content(spectrum(kept))), kind)
 
@@ -102,7 +97,7 @@ def test_gray_and_tissue():
     gray = gray.reshape(rgb.shape)
     expect(np.abs(gray - rgb).mean() < 0.5, "%s", np.abs(gray - rgb).mean())  # the stored luma, as of SVS
     out, _ = convert(path, "--tissue-only", "--codec", "jpeg")
-    expect(set(statuses(out).ravel()) <= {0, 3}, "%s", statuses(out))
+    expect(set(tile_statuses(out).ravel()) <= {0, 3}, "%s", tile_statuses(out))
 
 
 def test_no_store_holds_identifying_values():
@@ -123,7 +118,7 @@ def damaged(change, *options):
     path = Slide().add(bytes(jpeg), 640, 1200, 20.0, starts=starts).save()
     out, j = convert(path, *options, status=4)
     run(H5SPEC, "verify", out)
-    return statuses(out), j
+    return tile_statuses(out), j
 
 
 def test_damage_stays_in_its_tile():
