@@ -31,12 +31,6 @@ def test_a_store_with_damaged_tiles_ends_with_4():
     run(H5SPEC, "run", "-q", "--device", "cpu", "--accept-damage", "-o", out, path)
 
 
-def test_no_folder_for_temporary_files():
-    p = run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), result_of(small()), status=5,
-            env=dict(os.environ, TMPDIR="/nonexistent"))
-    says(p.err, "no temporary file", "set TMPDIR")
-
-
 def test_keys_are_private():
     """Also one that existed with other rights; and its folder is on the disk before the run ends."""
     key, other = os.path.join(tmp(), "a.csv"), os.path.join(tmp(), "b.csv")
