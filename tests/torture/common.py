@@ -19,10 +19,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dicomfile  # noqa: E402
 import lib  # noqa: E402
-from lib import BUILD, H5SPEC, MKSLIDE, WSI2H5  # noqa: E402,F401
+from lib import BUILD, H5SPEC, MKSLIDE, SHIM, WSI2H5, bytes_in  # noqa: E402,F401
 
 os.environ["HDF5_PLUGIN_PATH"] = BUILD  # libh5jpeg.so, for h5py
-SHIM = os.path.join(BUILD, "tests", "torture_shim.so")
 ALLOC = os.path.join(BUILD, "tests", "torture_alloc.so")
 WHERE = os.path.join(BUILD, "tests", "torture_where.so")
 TIME_LIMIT = 120 if lib.SAN else 30
@@ -213,7 +212,7 @@ known = {}  # content by the bytes of the file
 def digest(path):
     """What a store or a result holds, less the times: equal for equal content. "" if it cannot be read."""
     import check_same
-    bare = hashlib.sha256(file_bytes(path)).digest()
+    bare = hashlib.sha256(bytes_in(path)).digest()
     if bare not in known:
         try:
             content = sorted(check_same.digests(path, lib.OF_THE_RUN).items())
@@ -221,11 +220,6 @@ def digest(path):
         except Exception as e:  # h5py raises what it likes for a damaged file
             known[bare] = "unreadable: %s" % e
     return known[bare]
-
-
-def file_bytes(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def parts(folder):

@@ -372,7 +372,7 @@ def sweep_power(t):
         case, target, steps = traces[t.random.randrange(len(traces))]
         # most states of interest are near the end, where names change
         stop = t.random.randrange(len(steps) + 1) if t.random.random() < 0.5 else len(steps) - t.random.randrange(6)
-        disk = Disk({target: file_bytes(case.before)} if case.before else {})
+        disk = Disk({target: bytes_in(case.before)} if case.before else {})
         for step in steps[:stop]:
             disk.apply(*step)
         state = disk.after_power_loss(t.random)

@@ -108,7 +108,7 @@ def sweep_slides(t):
         name, path, way, clean = t.random.choice(originals)
         files = series.get(name, [path])
         changed = t.random.choice(files)
-        data, what = mutated(t.random, file_bytes(changed))
+        data, what = mutated(t.random, bytes_in(changed))
         what = "%s %s, %s" % (name, " ".join(way), what)
         folder = t.new_folder()
         for file in files:
@@ -214,7 +214,7 @@ def sweep_stores(t):
     for _ in range(t.times(4000)):
         t.tried += 1
         name, path = t.random.choice(stores)
-        data, what = mutated(t.random, file_bytes(path))
+        data, what = mutated(t.random, bytes_in(path))
         damaged, out = os.path.join(work, "x.h5"), os.path.join(work, "out.h5")
         with open(damaged, "wb") as f:
             f.write(data)
@@ -234,7 +234,7 @@ def sweep_stores(t):
     for _ in range(t.times(1000)):
         t.tried += 1
         name, path = t.random.choice(results)
-        data, what = mutated(t.random, file_bytes(path))
+        data, what = mutated(t.random, bytes_in(path))
         damaged, out = os.path.join(work, "x.h5"), os.path.join(work, "out.h5")
         with open(damaged, "wb") as f:
             f.write(data)
@@ -288,7 +288,7 @@ def make_dense(t, store):
             f.attrs["added %d" % k] = k
     kinds = {"9 slides": "result", "60 slides": "result"}
     for name in ("9 slides", "60 slides", "12 groups", "many"):
-        data = file_bytes(path(name))
+        data = bytes_in(path(name))
         blocks = blocks_of(path(name))
         dense = [b for b in blocks if data[b[0]:b[0] + 4] in DENSE]
         assert dense, name
@@ -318,7 +318,7 @@ def sweep_hostile(t):
     """HDF5 metadata with changed bytes and right checksums, through every reader."""
     slide, stores, results = make_files(t)
     work = t.new_folder()
-    originals = [(kind, name, file_bytes(path), blocks_of(path), [])
+    originals = [(kind, name, bytes_in(path), blocks_of(path), [])
                  for kind, files in (("store", stores), ("result", results)) for name, path in files]
     dense = list(make_dense(t, stores[0][1]))
     for _ in range(t.times(4000)):

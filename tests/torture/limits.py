@@ -161,7 +161,7 @@ def read_only(t, cases):
         argv, target = case.prepare(case.folder)
         t.tried += 1
         ran = run(argv, injected("create,mkdir,rename,unlink", case.folder, at=1, do=errno.EROFS, forever=True))
-        judge_read_only(t, case, ran, {target: file_bytes(target)} if case.before else {}, "EROFS from every call that writes")
+        judge_read_only(t, case, ran, {target: bytes_in(target)} if case.before else {}, "EROFS from every call that writes")
         t.tried += 1
         copy = "cp '%s' '%s' && " % (case.before, target) if case.before else ""
         command = "mount -t tmpfs tmpfs %s && %smount -o remount,ro %s && %s; s=$?; ls -A %s; exit $s" % (
@@ -179,7 +179,7 @@ def judge_read_only(t, case, ran, files, what):
     if ran.status != 5 or case.folder not in ran.err or os.strerror(errno.EROFS) not in ran.err:
         t.bad("%s, %s: status %d, %r", case.name, what, ran.status, ran.err[-200:])
     for path, content in files.items():
-        if file_bytes(path) != content:
+        if bytes_in(path) != content:
             t.bad("%s, %s: %s has changed", case.name, what, path)
     if parts(case.folder):
         t.bad("%s, %s: leaves %s", case.name, what, parts(case.folder))

@@ -76,7 +76,7 @@ def icc_profile(canaries):
 
 def add_tags(path, tags):
     """Gives the first directory of a classic little-endian TIFF more entries: {tag: text}."""
-    data = bytearray(file_bytes(path))
+    data = bytearray(bytes_in(path))
     assert data[:4] == b"II*\0"
     first, = struct.unpack_from("<I", data, 4)
     n, = struct.unpack_from("<H", data, first)
@@ -97,7 +97,7 @@ def add_tags(path, tags):
 
 def everything_in(path):
     """Every byte of a file, and of HDF5 files every attribute and every value, unpacked."""
-    data = [file_bytes(path)]
+    data = [bytes_in(path)]
     if path.endswith(".h5"):
         def add(_, obj):
             for key, value in obj.attrs.items():
@@ -151,7 +151,7 @@ def one_corpus(t, anonymous, codec):
     add_tags(slide, {tag: canaries.new("TIFF tag %d" % tag) for tag in TAGS})
     broken = os.path.join(work, base + ".2.svs")
     with open(broken, "wb") as f:
-        f.write(file_bytes(slide)[:-2000])
+        f.write(bytes_in(slide)[:-2000])
     slides = [slide, broken, *other_formats(canaries, work, base, profile, anonymous)]
     out = t.new_folder()
     options = ["--codec", codec] + (["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else [])
