@@ -198,8 +198,7 @@ def test_parameters_must_be_equal():
 
 def test_a_damaged_result_is_named():
     a, b = pair()
-    bad = os.path.join(tmp(), "bad.h5")
-    shutil.copy(b, bad)
+    bad = copied(b, "bad.h5")
     with h5py.File(bad, "r") as f:
         at = f["slides/soft/window_mean_db"].id.get_offset()
     with open(bad, "r+b") as f:

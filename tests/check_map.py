@@ -499,8 +499,7 @@ def test_constant_in_constant_out():
 
 def enlarged(result, nx, ny):
     """A copy whose slide has nx x ny windows, with maps of smooth random numbers and checksums that match."""
-    path = os.path.join(tmp("enlarged"), "r.h5")
-    shutil.copy(result, path)
+    path = copied(result, "r.h5")
     random = np.random.default_rng(1)
     with h5py.File(path, "r+", libver=("v110", "v110")) as f:
         ((_, s),) = f["slides"].items()

@@ -60,8 +60,7 @@ def test_what_cannot_be_opened_now_is_not_damaged():
     for kind, argv in argvs:
         for calls, error in itertools.chain(itertools.product(("open,openat",), (errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EIO)),
                                             itertools.product(("pread,read",), (errno.ESTALE, errno.EIO))):
-            path = os.path.join(tmp(), "small.h5")
-            shutil.copy(kinds[kind], path)
+            path = copied(kinds[kind], "small.h5")
             before = os.stat(path).st_ino
             p = failing(calls, path, 1, error, *argv(path), TORTURE_FOREVER="1")
             expect(p.returncode == 5 and "damaged" not in p.err, "%s %s: %d %s", argv(path), os.strerror(error), p.returncode, p.err)
