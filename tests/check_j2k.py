@@ -1,4 +1,5 @@
 """Codec j2k, kept JPEG 2000 tiles: the pixels of codec none in every reader, damage, hostile chunks."""
+import functools
 
 import h5py
 import numpy as np
@@ -22,10 +23,7 @@ def slide(*options, name="slide"):
     return made(*SIZE, *options, name=name)
 
 
-def convert(path, *options, status=0, out=None):
-    out = out or os.path.join(tmp(), "out.h5")
-    p = run(WSI2H5, "--json", *options, "-o", out, path, status=status, default_codec=True)
-    return out, p, (json_lines(p.out) or [{}])[-1]
+convert = functools.partial(convert, default_codec=True)
 
 
 def datasets(path):

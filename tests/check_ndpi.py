@@ -32,18 +32,12 @@ def crcs(path):
         return np.concatenate([g["tile_crc32"][()] for g in f["groups"].values()])
 
 
-def openslide(path, level=0):
-    p = run(os.path.join(BUILD, "tests", "slide_pixels"), path, level)
-    width, height = map(int, p.err.split())
-    return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
-
-
 # --- pixels ---
 
 def test_pixels_are_those_of_openslide():
     for kind in KINDS:
         path = slide(kind)
-        expect((pixels(convert(path, "--codec", "none")[0]) == openslide(path)).all(), "%s", kind)
+        expect((pixels(convert(path, "--codec", "none")[0]) == openslide_pixels(path)).all(), "%s", kind)
 
 
 def test_codec_jpeg_gives_the_same_results():
@@ -59,7 +53,7 @@ def test_real_slide():
     path = real("test3-TRITC 2 (560).ndpi")
     for level in range(3):
         got = pixels(convert(path, "--codec", "none", "--level", level)[0])
-        expect((got == openslide(path, level)).all(), "level %d", level)
+        expect((got == openslide_pixels(path, level)).all(), "level %d", level)
     convert(path, "--level", "5", reader="openslide")  # OpenSlide makes it by shrinking
     a = convert(path, "--codec", "jpeg")[0]
     expect(os.path.getsize(a) < 1.1 * os.path.getsize(path), "%d bytes", os.path.getsize(a))
@@ -70,7 +64,7 @@ def test_levels():
             .add(picture(512, 256, 0, seed=3), 512, 256, -1.0, starts=[])).save()  # the last one is the macro
     for level in (0, 1):
         got, j = convert(path, "--codec", "none", "--level", level)
-        expect((pixels(got) == openslide(path, level)).all() and j["width"] == 1024 >> level, "level %d: %s", level, j)
+        expect((pixels(got) == openslide_pixels(path, level)).all() and j["width"] == 1024 >> level, "level %d: %s", level, j)
 
 
 def test_pictures_wider_than_a_jpeg_can_be():
@@ -87,13 +81,13 @@ def test_pictures_wider_than_a_jpeg_can_be():
     path = Slide().add(bytes(jpeg), 65 * 1024, 64, 20.0, starts=starts).save()
     got = pixels(convert(path, "--codec", "none")[0])
     one = pixels(convert(Slide().add(picture(1024, 64, 128), 1024, 64, 20.0).save(), "--codec", "none")[0])
-    expect((got.reshape(64, 65, 1024, 3) == one[:, None]).all() and (got == openslide(path)).all(), "pixels")
+    expect((got.reshape(64, 65, 1024, 3) == one[:, None]).all() and (got == openslide_pixels(path)).all(), "pixels")
 
 
 def test_gray_and_tissue():
     path = slide("two across")
     gray = pixels(convert(path, "--gray", "--codec", "none")[0])
-    rgb = openslide(path) @ np.array([0.299, 0.587, 0.114])
+    rgb = openslide_pixels(path) @ np.array([0.299, 0.587, 0.114])
     gray = gray.reshape(rgb.shape)
     expect(np.abs(gray - rgb).mean() < 0.5, "%s", np.abs(gray - rgb).mean())  # the stored luma, as of SVS
     out, _ = convert(path, "--tissue-only", "--codec", "jpeg")
@@ -204,7 +198,7 @@ def test_files_above_4_gib():
                 got, j = convert(large, "--codec", codec, "--level", level)
                 want, _ = convert(small, "--codec", codec, "--level", level)
                 expect(j["codec"] == codec and (crcs(got) == crcs(want)).all(), "%d, level %d: %s", behind, level, j)
-            expect((pixels(convert(large, "--codec", "none", "--level", level)[0]) == openslide(large, level)).all(), "pixels")
+            expect((pixels(convert(large, "--codec", "none", "--level", level)[0]) == openslide_pixels(large, level)).all(), "pixels")
     large = Slide().add(picture(1024, 600, 64), 1024, 600, 20.0, entries=[(65432, 4, upper)]).save(behind=1 << 33)
     convert(large)
     with open(large, "r+b") as f:  # the upper halves are cut off

@@ -391,9 +391,9 @@ def store(slide, *options):
     return _made[key]
 
 
-def convert(slide, *options, status=0, **kw):
+def convert(slide, *options, status=0, out=None, **kw):
     """Converts a slide. Returns the store's path, the run and its line of JSON."""
-    path = os.path.join(tmp("out"), "out.h5")
+    path = out or os.path.join(tmp("out"), "out.h5")
     p = run(WSI2H5, "--json", *options, "-o", path, slide, status=status, **kw)
     return path, p, (json_lines(p.out) or [{}])[-1]
 
