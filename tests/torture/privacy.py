@@ -11,6 +11,7 @@ import numpy as np
 from common import *
 import dicomfile
 import ndpifile
+from tiffpatch import Tiff
 
 # keys that real scanners, archives and hospitals write into the description
 KEYS = ("User", "Date", "Time", "Filename", "Title", "Barcode", "ScanScope ID", "Patient", "PatientID", "MRN", "DOB", "SSN",
@@ -63,36 +64,20 @@ def icc_profile(canaries):
     colour = b"XYZ " + bytes(4) + struct.pack(">iii", 28000, 14000, 900)
     tags += [(key, colour) for key in (b"rXYZ", b"gXYZ", b"bXYZ", b"wtpt")]
     tags.append((b"rTRC", b"curv" + bytes(4) + struct.pack(">IH", 1, 563) + bytes(2)))
-    table, body, at = b"", b"", 128 + 4 + 12 * len(tags)
-    for key, data in tags:
-        data += bytes(-len(data) % 4)
-        table += key + struct.pack(">II", at, len(data))
-        body += data
-        at += len(data)
-    serial = canaries.new("ICC header, device model").encode()[:4]  # four bytes: not searched for
-    head = struct.pack(">I4sI4s4s4s", at, b"ADBE", 0x02200000, b"scnr", b"RGB ", b"XYZ ") + bytes(12) + b"acsp" + bytes(8) + serial
-    return head.ljust(128, b"\0") + struct.pack(">I", len(tags)) + table + body, colour
+    return lib.icc(tags), colour
 
 
 def add_tags(path, tags):
     """Gives the first directory of a classic little-endian TIFF more entries: {tag: text}."""
-    data = bytearray(bytes_in(path))
-    assert data[:4] == b"II*\0"
-    first, = struct.unpack_from("<I", data, 4)
-    n, = struct.unpack_from("<H", data, first)
-    entries = {struct.unpack_from("<H", data, first + 2 + 12 * k)[0]: bytes(data[first + 2 + 12 * k:first + 14 + 12 * k])
-               for k in range(n)}
-    behind = bytes(data[first + 2 + 12 * n:first + 6 + 12 * n])
+    t, entries = Tiff(path), {}
     for tag, text in tags.items():
         value = text.encode() + b"\0"
-        data += bytes(len(data) % 2)
-        entries[tag] = struct.pack("<HHII", tag, 2, len(value), len(data))
-        data += value
-    data += bytes(len(data) % 2)
-    struct.pack_into("<I", data, 4, len(data))
-    data += struct.pack("<H", len(entries)) + b"".join(entries[k] for k in sorted(entries)) + behind
-    with open(path, "wb") as f:
-        f.write(data)
+        t.data += bytes(len(t.data) % 2)
+        entries[tag] = struct.pack("<HHII", tag, 2, len(value), len(t.data))
+        t.data += value
+    t.data += bytes(len(t.data) % 2)
+    t.add_entries(entries)
+    t.save(path)
 
 
 def everything_in(path):
