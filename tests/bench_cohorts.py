@@ -32,6 +32,8 @@ import numpy as np
 from PIL import Image
 from scipy.ndimage import convolve, gaussian_filter, uniform_filter1d
 
+from tiffpatch import directory_of
+
 SIZE, TILE = 1400, 256
 GLASS = 243.0
 GOOD, QUALITY = 50, 80
@@ -298,26 +300,15 @@ def write_svs(path, rgb, quality=QUALITY):
     padded = np.pad(rgb, ((0, n * TILE - SIZE), (0, n * TILE - SIZE), (0, 0)), "edge")
     tiles = [as_jpeg(padded[r * TILE:(r + 1) * TILE, c * TILE:(c + 1) * TILE], quality) for r in range(n) for c in range(n)]
     text = b"Aperio Image Library v1.0 made\r\n%dx%d Q=%d|AppMag = 20|MPP = 0.5\0" % (SIZE, SIZE, quality)
+    data, offsets = bytearray(struct.pack("<2sHI", b"II", 42, 0)), []
+    for t in tiles:
+        offsets.append(len(data))
+        data += t + b"\0" * (len(t) % 2)
+    head = directory_of(data, {256: (4, [SIZE]), 257: (4, [SIZE]), 258: (3, [8, 8, 8]), 259: (3, [7]), 262: (3, [6]), 270: (2, text), 277: (3, [3]),
+                               284: (3, [1]), 322: (4, [TILE]), 323: (4, [TILE]), 324: (4, offsets), 325: (4, [len(t) for t in tiles]), 530: (3, [2, 2])})
+    struct.pack_into("<I", data, 4, len(data))
     with open(path, "wb") as f:
-        f.write(struct.pack("<2sHI", b"II", 42, 0))
-        offsets = []
-        for t in tiles:
-            offsets.append(f.tell())
-            f.write(t + b"\0" * (len(t) % 2))
-        def block(fmt, values):
-            at = f.tell()
-            f.write(struct.pack("<%d%s" % (len(values), fmt), *values))
-            return at
-        at_text = f.tell()
-        f.write(text + b"\0" * (len(text) % 2))
-        at_bits, at_offsets, at_counts = block("H", [8, 8, 8, 0]), block("I", offsets), block("I", [len(t) for t in tiles])
-        entries = [(256, 4, 1, SIZE), (257, 4, 1, SIZE), (258, 3, 3, at_bits), (259, 3, 1, 7), (262, 3, 1, 6),
-                   (270, 2, len(text), at_text), (277, 3, 1, 3), (284, 3, 1, 1), (322, 4, 1, TILE), (323, 4, 1, TILE),
-                   (324, 4, len(tiles), at_offsets), (325, 4, len(tiles), at_counts), (530, 3, 2, 2 | 2 << 16)]
-        at = f.tell()
-        f.write(struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + struct.pack("<I", 0))
-        f.seek(4)
-        f.write(struct.pack("<I", at))
+        f.write(data + head + bytes(4))
 
 
 # --- cohorts ---

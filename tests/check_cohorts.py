@@ -27,11 +27,16 @@ def bench():
     return bench_cohorts
 
 
+def begun(**more):
+    """The tool, and its work on the made picture."""
+    cohorts = bench()
+    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path], **more})
+    return cohorts, cohorts.Work(o, [cohorts.load(bench.path)], [])
+
+
 def judged(defects):
     """What judge() returns and prints of 14 good slides and these."""
-    cohorts = bench()
-    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path]})
-    work = cohorts.Work(o, [cohorts.load(bench.path)], [])
+    cohorts, work = begun()
     good = [work.make(0, "good", k) for k in range(cohorts.GOOD)]
     bad = [work.make(0, d, 50 + k) for k, d in enumerate(defects)]
     work.compute(good + bad)
@@ -53,21 +58,19 @@ def test_planted_defects_are_counted():
 
 
 def test_kinds_are_found_in_right_words():
-    cohorts = bench()
-    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path], "judge": []})
+    cohorts, work = begun(judge=[])
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        (said,), _ = cohorts.print_kinds(cohorts.Work(o, [cohorts.load(bench.path)], []), {k: cohorts.KINDS[k] for k in ("glass only", "swapped", "rows 12, 2", "dust")})
+        (said,), _ = cohorts.print_kinds(work, {k: cohorts.KINDS[k] for k in ("glass only", "swapped", "rows 12, 2", "dust")})
     expect(said["glass only"] == said["swapped"] == said["rows 12, 2"] == "right", "%s", said)
     says(text.getvalue(), "| glass only | right |", "of 4 |", "of 14 |")
 
 
 def test_flags_of_good_slides_are_counted():
-    cohorts = bench()
-    o = type("Options", (), {"keep": tmp("kept"), "build": BUILD, "seed": 1, "tissue": [bench.path], "goods": 14})
+    cohorts, work = begun(goods=14)
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        cohorts.print_good(cohorts.Work(o, [cohorts.load(bench.path)], []), (12,))
+        cohorts.print_good(work, (12,))
     expect(re.search(r"\| made.png \| \d[.]\d\d \| \d[.]\d\d \| \d of 14 \|", text.getvalue()), "%s", text.getvalue())
 
 

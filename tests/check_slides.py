@@ -543,18 +543,11 @@ def scn(path, size=(1536, 1024), area=(300, 200, 700, 500), seed=1):
     for t in tiles:
         places.append(len(data))
         data += t
-    def put(raw):
-        data.extend(b"\0" * (len(data) % 2))
-        data.extend(raw)
-        return len(data) - len(raw)
-    n = len(tiles)
-    entries = [(254, 4, 1, 0), (256, 4, 1, aw), (257, 4, 1, ah), (258, 3, 3, put(struct.pack("<3H", 8, 8, 8))), (259, 3, 1, 7),
-               (262, 3, 1, 6), (270, 2, len(xml), put(xml)), (277, 3, 1, 3), (284, 3, 1, 1), (322, 4, 1, 256), (323, 4, 1, 256),
-               (324, 4, n, put(struct.pack("<%dI" % n, *places))), (325, 4, n, put(struct.pack("<%dI" % n, *map(len, tiles)))),
-               (530, 3, 2, 2 | 2 << 16)]
-    at = put(struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *e) for e in entries) + b"\0\0\0\0")
-    data[4:8] = struct.pack("<I", at)
-    put_file(path, data)
+    head = directory_of(data, {254: (4, [0]), 256: (4, [aw]), 257: (4, [ah]), 258: (3, [8, 8, 8]), 259: (3, [7]), 262: (3, [6]), 270: (2, xml),
+                               277: (3, [3]), 284: (3, [1]), 322: (4, [256]), 323: (4, [256]), 324: (4, places),
+                               325: (4, [len(t) for t in tiles]), 530: (3, [2, 2])})
+    struct.pack_into("<I", data, 4, len(data))
+    put_file(path, data + head + bytes(4))
     return rgb
 
 
