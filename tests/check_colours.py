@@ -60,19 +60,11 @@ def tiff(path, photometric, stream=lambda tile: tile):
     return t.save(path)
 
 
-def libjpeg(path, *own):
-    """The pixels of a TIFF as libjpeg gives them: colours by the photometric tag, or by what libjpeg itself finds."""
-    level = Level(path)
-    tiles = np.frombuffer(run(os.path.join(BUILD, "tests", "jpeg_tiles"), path, *own).stdout, np.uint8)
-    tiles = tiles.reshape(level.down, level.across, level.rows, level.cols, 3).transpose(0, 2, 1, 3, 4)
-    return tiles.reshape(level.down * level.rows, level.across * level.cols, 3)[:level.height, :level.width]
-
-
 @functools.lru_cache(None)
 def wanted():
     """The pixels if all is RGB, and if all is YCbCr."""
     folder = tmp()
-    want = {h: libjpeg(tiff(os.path.join(folder, h + ".svs"), h)) for h in PHOTOMETRIC}
+    want = {h: libjpeg_pixels(tiff(os.path.join(folder, h + ".svs"), h)) for h in PHOTOMETRIC}
     expect((want[RGB] != want[YCBCR]).any(), "the references are alike")
     return want
 
@@ -146,7 +138,7 @@ def test_where_a_dicom_stream_states_its_colours_libjpeg_agrees():
     path = os.path.join(tmp(), "a.svs")
     for c in CASES:
         if c.is_dicom and c.streams_state:
-            expect((libjpeg(tiff(path, RGB, c.stream), "own") == wanted()[c.colours]).all(), "%s", c.name)
+            expect((libjpeg_pixels(tiff(path, RGB, c.stream), "own") == wanted()[c.colours]).all(), "%s", c.name)
 
 
 def test_marker_of_a_kept_tile_is_its_only_statement():

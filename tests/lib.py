@@ -584,6 +584,16 @@ def openslide_pixels(slide, level=0):
     return np.frombuffer(p.stdout, np.uint8).reshape(height, width, 3)
 
 
+def libjpeg_pixels(path, *own):
+    """The pixels of a TIFF as libjpeg gives them: colours by the photometric tag, or by what libjpeg itself finds."""
+    import numpy as np
+    from dicomfile import Level
+    level = Level(path)
+    tiles = np.frombuffer(run(os.path.join(BUILD, "tests", "jpeg_tiles"), path, *own).stdout, np.uint8)
+    tiles = tiles.reshape(level.down, level.across, level.rows, level.cols, 3).transpose(0, 2, 1, 3, 4)
+    return tiles.reshape(level.down * level.rows, level.across * level.cols, 3)[:level.height, :level.width]
+
+
 def flipped(path, offset, bit=1):
     """A copy with one bit changed."""
     data = bytearray(bytes_in(path))
