@@ -51,6 +51,7 @@ def check_damage(kind, option, status, rest, *convert_options):
     out = os.path.join(tmp(), "x.h5")
     p = run(WSI2H5, "--on-damage", "fail", *convert_options, "-o", out, slide, status=0 if status == 1 else 1)
     says(p.err, slide, "(never scanned)" if status == 1 else "rejected because of --on-damage fail")
+    expect(os.path.exists(out) == (status == 1), "a refused slide has a store, or a good one none")
 
 
 def test_damaged_tiles_of_every_kind():
@@ -485,7 +486,7 @@ FILES = [  # file of the folder of real slides, status of each reading, words of
     ("boxes.tiff", "done", "tiff"),
     ("valid_tiff.tif", "done", "tiff"),
     ("yb10kx5k.zstd.tiff", "done", "tiff"),
-    ("unreadable.svs", "failed", "unsupported, or damaged"),
+    ("unreadable.svs", "failed", "none of its tiles can be decoded"),
     ("boxes_0.dcm", "done", "dicom"),
     ("OS-1-detail.ome.tif", "done", "tiff"),
     ("XYC_-compression_zlib_-tilex_128_-tiley_128_-pyramid-scale_2_-merge.ome.tiff", "done", "tiff"),

@@ -247,14 +247,6 @@ def test_beyond_the_edge_is_white():
             expect((tile == 255).all(), "padding of %s", at)
 
 
-def test_verify_and_info():
-    path = store(made("--size", "900x700"))
-    says(run(H5SPEC, "verify", path).out, "valid", "12 chunks")
-    says(run(H5SPEC, "info", path).out, "900 x 700, RGB", "aperio", "deflate")
-    (j,) = json_lines(run(H5SPEC, "info", "--json", path).out)
-    expect(j["width"] == 900 and j["format"] == "wsi-patch-store" and j["mpp_x"] == 0.499, "json %s", j)
-
-
 def test_json_line_of_a_slide():
     slide = made("--size", "300x200")
     out = tmp()
@@ -263,12 +255,6 @@ def test_json_line_of_a_slide():
     expect(j["store_bytes"] == os.path.getsize(j["store"]), "store_bytes")
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
     expect(j["status"] == "skipped", "json %s", j)
-
-
-def test_progress_when_asked_for():
-    p = run(WSI2H5, "--progress", "yes", "-o", tmp(), made("--size", "300x200"))
-    says(p.err, "1 converted")
-    expect(p.out == "", "stdout is for data")
 
 
 def test_a_tile_that_does_not_get_smaller():

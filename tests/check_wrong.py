@@ -31,11 +31,6 @@ def test_slides_that_cannot_be_read():
         expect(sorted(stores_in(out)) == ["good.h5", "other.h5"], "a store of nothing: %s", stores_in(out))
 
 
-def test_unreadable_tile_of_a_real_file():
-    """It has no other tile, so nothing of the slide can be read."""
-    convert_with(real("unreadable.svs"), "none of its tiles can be decoded")
-
-
 def test_level_that_does_not_exist():
     says(run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1).err, good(), "has only level 0; --level 3 is out of range")
 
@@ -48,26 +43,6 @@ def test_truncated_slide():
     with h5py.File(os.path.join(out, "most.h5"), "r") as f, h5py.File(os.path.join(out, "good.h5"), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
     convert_with(file_of("most.svs", data[:-1000]), "rejected", options=("--on-damage", "fail"))
-
-
-def test_damaged_tile_is_filled_recorded_and_reported():
-    slide = made("--size", "600x500", "--levels", "2", "--garbage", "1,0", name="bad")
-    out = convert_with(slide, "1 damaged", status=4)
-    with h5py.File(os.path.join(out, "bad.h5"), "r") as f:
-        status = f["groups/00001/tile_status"][()]
-        expect(status[0, 1] == 2 and (status != 0).sum() == 1, "status %s", status)
-        expect((f["pixels"][0:240, 240:480] == 255).all(), "not the background's colour")
-        expect(f.attrs["tiles_damaged"] == 1, "tiles_damaged")
-    run(H5SPEC, "verify", os.path.join(out, "bad.h5"))
-    out = convert_with(slide, "damaged", "rejected", options=("--on-damage", "fail"))
-    expect(not os.path.exists(os.path.join(out, "bad.h5")), "a refused slide has a store")
-
-
-def test_two_slides_of_one_name():
-    a, b = made("--size", "300x300", name="same"), made("--size", "400x300", name="same")
-    out = tmp()
-    p = run(WSI2H5, "-o", out, a, b, status=1)
-    says(p.err, a, b, "would overwrite the store of", "--keep-tree", "1 converted")
 
 
 def test_one_slide_named_twice_is_done_once():
@@ -185,10 +160,6 @@ def test_slide_smaller_than_a_window():
     with h5py.File(out, "r") as f:
         expect(f["slides/small"].attrs["windows"] == 0 and np.isnan(f["slides/small"].attrs["mean_db"]), "small")
         expect(f.attrs["windows"] == f["slides/good"].attrs["windows"] == 6, "windows")
-
-
-def test_small_real_slide():
-    says(run(H5SPEC, "-o", os.path.join(tmp(), "r.h5"), store(real("small.svs"))).err, "smaller than one window")
 
 
 # --- stores ---
@@ -423,14 +394,6 @@ def test_a_store_s_words_cannot_move_the_cursor():
     expect("\x1b" not in run(H5SPEC, "info", path).out, "escape sequence")
     (j,) = json_lines(run(H5SPEC, "info", "--json", path).out)
     expect(j["reader"] == 'x", "y": "z', "%s", j)
-
-
-def test_folder_that_links_to_itself():
-    folder = tmp("folder")
-    shutil.copy(good(), os.path.join(folder, "a.svs"))
-    os.symlink(".", os.path.join(folder, "l1"))
-    os.symlink("..", os.path.join(folder, "l2"))
-    says(run(WSI2H5, "-o", tmp(), folder).err, "1 converted")
 
 
 def test_device_cuda_says_why_not():
