@@ -548,17 +548,6 @@ def test_quickhash_is_that_of_openslide():
     expect(os.listdir(out) == ["slide-%s.h5" % a["quickhash"][:16]], "%s", os.listdir(out))
 
 
-def test_resume():
-    slide = dicom("--levels", "2")
-    out = tmp("out")
-    for status in ("1 converted, 0 skipped", "0 converted, 1 skipped"):
-        says(run(WSI2H5, "-o", out, slide).err, status)
-    says(run(WSI2H5, "--gray", "-o", out, slide, status=1).err, "was made in RGB, without --gray")
-    other = write(slide, instance(Level(svs("--seed", "2"))))
-    os.utime(other, (2e9, 2e9))
-    says(run(WSI2H5, "-o", out, other).err, "1 converted")
-
-
 # --- what may be stored ---
 
 def thumbnail(folder, level, label="NO", kind="ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", name="t.dcm", **how):

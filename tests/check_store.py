@@ -185,12 +185,6 @@ def test_nobody_can_be_identified():
         expect(word.encode() not in data, "%s is in the file", word)
 
 
-def test_identifiers_are_stored_on_request():
-    with h5py.File(store(made("--size", "300x200"), "--keep-identifiers"), "r") as f:
-        text = " ".join("%s=%s" % (k, v) for k, v in f["properties"].attrs.items())
-        says(text, *IDENTIFYING)
-
-
 def test_which_reader_it_was():
     for name, reader in (("CMU-1-Small-Region.svs", "svs"), ("CMU-1-Small-Region.jpeg.tiff", "tiff")):
         with h5py.File(store(real(name)), "r") as f:

@@ -680,12 +680,4 @@ def test_store_without_a_map():
     says(p.err, path, "has no tissue map", "--no-tissue")
 
 
-def test_slide_without_tissue():
-    path = store(made("--size", "900x700", "--tissue", "none"), "--tissue-only")
-    mask, attributes = mask_of(path)
-    expect(mask.shape == (22, 29), "shape")
-    out = spectrum(path, "--tissue-only")
-    expect(attributes_of(out)["windows"] >= 0, "windows")
-
-
 main(globals())
