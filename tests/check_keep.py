@@ -1,4 +1,5 @@
 """--codec keep, the default: kept tiles where possible; and where other programs find the plug-in for them."""
+import functools
 import shlex
 
 import numpy as np
@@ -17,11 +18,7 @@ def slide(*options):
     return made("--size", "700x500", "--tile", "256", *options)
 
 
-def keep(path, *options, status=0, out=None, env=None):
-    """wsi2h5 without a codec, unless `options` name one."""
-    out = out or os.path.join(tmp(), "kept.h5")
-    p = run(WSI2H5, "--json", *options, "-o", out, path, status=status, default_codec=True, **({"env": env} if env else {}))
-    return out, p, (json_lines(p.out) or [{}])[-1]
+keep = functools.partial(convert, default_codec=True)
 
 
 def test_the_default_keeps_tiles():
