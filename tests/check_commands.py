@@ -196,8 +196,7 @@ def test_verify_takes_stores_and_results():
     expect(p.out.splitlines() == [a + ": valid: 4 chunks, " + p.out.split("chunks, ")[1].split("\n")[0],
                                   r + ": valid result: 2 slides, 8 windows"], p.out)
     says(p.err, "2 valid, 0 failed", "peak memory")
-    damaged = copied(r, "damaged.h5")
-    flip(damaged, "slides/b/window_std_db")
+    damaged = flipped_in(r, "slides/b/window_std_db")
     p = run(H5SPEC, "verify", a, damaged, status=1)
     expect(damaged not in p.out and len(p.err.splitlines()) == 2, "%s", p.out + p.err)
     folder = os.path.dirname(a)
@@ -229,21 +228,13 @@ def test_merge_says_what_it_made():
 
 # --- outputs ---
 
-def flip(path, dataset):
-    """One bit of it."""
-    with h5py.File(path, "r") as f:
-        d = f[dataset]
-        start = d.id.get_offset() or d.id.get_chunk_info(0).byte_offset
-    shutil.move(flipped(path, start, 4), path)
-
-
 def test_a_damaged_result_is_computed_again():
     s, out = store(slide("damaged", "900x900")), tmp("out")
     run(H5SPEC, "run", "-q", "-o", out, s)
     path = os.path.join(out, "damaged.h5")
     good = content(path)
     for dataset in ("slides/damaged/window_mean_db", "slides/damaged/histogram", "histogram"):
-        flip(path, dataset)
+        shutil.move(flipped_in(path, dataset), path)
         p = run(H5SPEC, "run", "--json", "-o", out, s)
         says(p.err, path, "computed again", "1 done")
         expect(content(path) == good, "%s: not repaired", dataset)

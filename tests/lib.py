@@ -613,6 +613,15 @@ def icc(tags):
         struct.pack(">I", len(tags)) + table + body
 
 
+def flipped_in(path, dataset, at=0):
+    """A copy with one bit changed of what an HDF5 file stores of a dataset: in byte `at` of its first chunk."""
+    import h5py
+    with h5py.File(path, "r") as f:
+        d = f[dataset].id
+        start = d.get_offset() or d.get_chunk_info(0).byte_offset
+    return flipped(path, start + at, 4)
+
+
 H5SUM = os.path.join(BUILD, "tests", "torture_h5sum")
 
 
