@@ -142,7 +142,7 @@ def compare(path, *options, **parameters):
     areas = tissue_areas(path, flags.shape, **geometry)
     expect(np.array_equal(data["window_tissue"], percent_of(areas, flags.shape, geometry.get("window", 256))), "tissue of windows")
     check_gray(data["window_gray"], want.mean)
-    for name, step in zip(("row", "column"), reference.steps(picture(path), **geometry)):
+    for name, step in zip(("row", "column"), reference.steps(pixels(path), **geometry)):
         expect(np.array_equal(data["window_%s_step" % name], np.where(flags & COUNTED, step, UNKNOWN)), "%s steps", name)
     near(data["profile"], want.profile, 0.005, "profile")
     near(more["profile"]["slope"], want.slope, 0.001, "slope")
