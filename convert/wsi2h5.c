@@ -112,10 +112,10 @@ static void json_line(const struct outcome *i, const char *status, const struct 
     if (i->target)
         json_text("store", i->target);
     json_text("status", status);
-    if (why)
+    if (why && p) /* converted, with damage */
         json_text("message", why->msg);
-    if (why && !p)
-        json_text("cause", err_is_trouble(why) ? "trouble" : "input");
+    else if (why)
+        json_failure(why);
     if (p)
         json_store(p);
     json_end_line(stdout);

@@ -81,6 +81,12 @@ void json_real(const char *key, double value)
     json_write_number(stdout, value);
 }
 
+void json_failure(const struct err *why)
+{
+    json_text("message", why->msg);
+    json_text("cause", err_is_trouble(why) ? "trouble" : "input");
+}
+
 void json_end_line(FILE *f)
 {
     char host[256] = "", at[32] = "";

@@ -4,6 +4,8 @@
 #ifndef WSI_JSON_H
 #define WSI_JSON_H
 
+#include "common/base/err.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +28,8 @@ void json_count(const char *key, uint64_t value);
 void json_bool(const char *key, bool value);
 void json_real(const char *key, double value);
 
+/* Why an input failed: , "message": "...", "cause": "trouble" of the machine, or "input" (err.h). */
+void json_failure(const struct err *why);
 /* Ends the line of JSON about an input and flushes it:
  *     , "host": "n3", "time": "2026-11-23T20:05:01Z"}
  * The host is the scheduler's name of the node, if there is one. */

@@ -281,10 +281,8 @@ static void print_json(const struct finding *f)
         json_int("tiles_damaged", s->damaged);
         json_int("tiles_left_out", s->left_out);
     }
-    if (!f->valid) {
-        json_text("message", f->why.msg);
-        json_text("cause", err_is_trouble(&f->why) ? "trouble" : "input");
-    }
+    if (!f->valid)
+        json_failure(&f->why);
     puts("}");
 }
 

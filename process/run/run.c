@@ -206,10 +206,8 @@ static void json_store(const struct run *r, const char *path, const struct err *
     json_begin("input", path);
     json_text("kind", "store");
     json_text("status", why ? "failed" : "skipped");
-    if (why) {
-        json_text("message", why->msg);
-        json_text("cause", err_is_trouble(why) ? "trouble" : "input");
-    }
+    if (why)
+        json_failure(why);
     json_end_line(stdout);
 }
 
