@@ -224,7 +224,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return -1;
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");
-    if (c->strict_codec && !codec_keeps(c->codec))
+    if (c->strict_codec && !c->codec->keeps)
         return err_set(e, "--strict-codec has an effect with --codec keep, jpeg and j2k only");
     if (c->mpp > 0 && o->level_given)
         return err_set(e, "--level and --mpp contradict each other");

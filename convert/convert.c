@@ -258,7 +258,7 @@ static int make_flat(struct convert *c, struct err *e)
 static int open_buffers(struct convert *c, int depth, struct err *e)
 {
     const size_t whole = (size_t)store_chunk_bytes(&c->info);
-    const bool keeps = codec_keeps(c->info.codec);
+    const bool keeps = c->info.codec->keeps;
     c->depth = depth;
     c->codecs = memory_need((size_t)c->o->threads, sizeof *c->codecs);
     c->items = memory_need((size_t)c->depth, sizeof *c->items);
@@ -341,7 +341,7 @@ static int try_tiles(const struct convert *c, struct err *e)
 static int begin(struct convert *c, struct err *e)
 {
     const int threads = c->o->threads;
-    const bool keeps = codec_keeps(c->info.codec);
+    const bool keeps = c->info.codec->keeps;
     return open_buffers(c, keeps ? KEPT_DEPTH * threads : 2 * threads + 2, e) || try_tiles(c, e) ||
                    read_head(c, e) || make_tissue(c, e)
                ? -1
@@ -396,7 +396,7 @@ static double least_bytes(const struct store_info *i, const struct tissue *only)
     const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
     if (i->codec->id == CODEC_NONE)
         return pixels;
-    if (codec_keeps(i->codec)) /* the slide has other levels and pictures, too */
+    if (i->codec->keeps) /* the slide has other levels and pictures, too */
         return i->level == 0 ? packed / 8 : 0;
     /* lz4 and zstd come within a tenth of deflate */
     return 0.5 *

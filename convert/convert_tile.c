@@ -179,8 +179,8 @@ static int look_at(const struct convert *c, struct item *it, int thread, struct 
         return 0;
     if (c->decoders)
         return look_at_past(c, it, thread, e) || glass_add(&it->glass, p.cols, p.rows, e) ? -1 : 0;
-    if (codec_keeps(c->info.codec) && c->slide->reader->read(c->slide, thread, it->col, it->row,
-                                                             channels, it->pixels, &status, e))
+    if (c->info.codec->keeps && c->slide->reader->read(c->slide, thread, it->col, it->row, channels,
+                                                       it->pixels, &status, e))
         return -1;
     if (status != STORE_WHOLE)
         return 0;
@@ -202,7 +202,7 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
-    if (codec_keeps(i->codec) ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
+    if (i->codec->keeps ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
         return -1;
     if (it->other[0] == 0 && look_at(c, it, thread, e))
         return -1;

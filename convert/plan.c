@@ -68,7 +68,7 @@ static const char *obstacle(const struct codec *c, const struct slide_info *s,
     const char *jpeg = s->no_jpeg[0] ? s->no_jpeg : "";
     const char *j2k = s->is_j2k ? "" : *jpeg ? jpeg : "its tiles are JPEG";
     const char *why = c->id == CODEC_J2K ? j2k : jpeg;
-    if (!codec_keeps(c))
+    if (!c->keeps)
         return "";
     if (*why)
         return why;
@@ -152,10 +152,10 @@ static bool is_stale(const struct judged *j)
 static bool other_codec(const struct judged *j)
 {
     const struct store_info *old = j->old, *new = j->new;
-    const bool kept = codec_keeps(new->codec) || new->codec_reason[0];
+    const bool kept = new->codec->keeps || new->codec_reason[0];
     if (old->codec == new->codec || (kept && old->codec_reason[0]))
         return false;
-    return !j->keep || (!codec_keeps(old->codec) && strcmp(old->codec->name, "deflate") != 0);
+    return !j->keep || (!old->codec->keeps && strcmp(old->codec->name, "deflate") != 0);
 }
 
 /* One of them has been given another resolution with --mpp-override. */

@@ -153,7 +153,7 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
     if (p->was_stale)
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
-    if (s->codec_reason[0] && codec_keeps(r->o->convert.codec))
+    if (s->codec_reason[0] && r->o->convert.codec->keeps)
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
     if (p->note[0])
         cli_say("%s: %s", i->path, p->note);
@@ -192,7 +192,7 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
         r->skipped++;
     else {
         r->converted++;
-        r->kept = codec_keeps(p->info.codec) ? p->info.codec : r->kept;
+        r->kept = p->info.codec->keeps ? p->info.codec : r->kept;
         r->source_bytes += (double)p->info.source_bytes;
         r->store_bytes += (double)p->store_bytes;
         r->pixels += (double)p->info.width * (double)p->info.height;

@@ -44,6 +44,7 @@ static const struct codec codec_jpeg = {
     .id = CODEC_JPEG,
     .h5_filter = 32019,
     .level = 90,
+    .keeps = true,
     .offered = HAVE_LIBJPEG,
     .unpack = jpeg_unpack,
     .free = jpeg_free,
@@ -85,6 +86,7 @@ static const struct codec codec_j2k = {
     .id = CODEC_J2K,
     .h5_filter = 33005,
     .level = 1,
+    .keeps = true,
     .offered = HAVE_OPENJPEG,
     .unpack = j2k_unpack,
     .free = j2k_free,
@@ -137,11 +139,6 @@ const char *codec_library(void)
     return libraries;
 }
 
-bool codec_keeps(const struct codec *c)
-{
-    return c->id == CODEC_JPEG || c->id == CODEC_J2K;
-}
-
 size_t codec_pixel_bytes(const struct codec_params *p)
 {
     return (size_t)(p->rows * p->cols * p->channels);
@@ -151,7 +148,7 @@ size_t codec_most_bytes(const struct codec_params *p)
 {
     enum { TABLES = 1 << 17 };
     const size_t pixels = codec_pixel_bytes(p);
-    return codec_keeps(p->codec) ? 2 * pixels + TABLES : pixels;
+    return p->codec->keeps ? 2 * pixels + TABLES : pixels;
 }
 
 /* --- contexts --- */

@@ -36,6 +36,7 @@ struct codec {
     unsigned level; /* value of the filter, 0 for none; of jpeg: the quality that filter 32019 would
                        encode with, which readers ignore */
     bool offered;   /* this build makes stores with it */
+    bool keeps;     /* chunks are the slide's own tiles: jpeg and j2k */
     const char *library; /* "LZ4 1.9.4", or NULL */
 
     /* For codec.c. *context belongs to a thread and is NULL until its first use. pack returns the
@@ -53,9 +54,6 @@ struct codec_params {
     const struct codec *codec;
     int64_t rows, cols, channels;
 };
-
-/* Does it keep the slide's own tiles: is it jpeg or j2k? */
-bool codec_keeps(const struct codec *c);
 
 /* Bytes of an unpacked chunk. */
 size_t codec_pixel_bytes(const struct codec_params *p);

@@ -265,7 +265,7 @@ static bool is_filter(hid_t dcpl, const struct store_info *i)
     size_t n = 4;
     if (H5Pget_filter2(dcpl, 0, &flags, &n, v, 0, NULL, &config) != i->codec->h5_filter)
         return false;
-    return !codec_keeps(i->codec) ||
+    return !i->codec->keeps ||
            (!(flags & H5Z_FLAG_OPTIONAL) && n == 4 && v[1] == (unsigned)i->chunk_cols &&
             v[2] == (unsigned)i->chunk_rows && v[3] == (i->channels == 3));
 }

@@ -208,7 +208,7 @@ int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *
 static int set_filter(hid_t dcpl, const struct store_info *i)
 {
     const unsigned level = i->codec->level;
-    if (codec_keeps(i->codec))
+    if (i->codec->keeps)
         return h5_set_kept(dcpl, i->codec, i->chunk_cols, i->chunk_rows, i->channels);
     if (!i->codec->h5_filter)
         return 0;

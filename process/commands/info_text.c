@@ -107,7 +107,7 @@ static void print_pixels(const struct store_info *i)
 /* What other programs need to read the store. */
 static void print_advice(const struct store_info *i)
 {
-    const char *advice = codec_keeps(i->codec) ? h5_plugin_advice(i->codec) : "";
+    const char *advice = i->codec->keeps ? h5_plugin_advice(i->codec) : "";
     if (!*advice)
         return;
     label("plug-in");
