@@ -268,7 +268,7 @@ bool dicom_file_open(struct dicom_file *f, const struct slide_file *file)
 {
     char mark[4];
     f->fd = file->fd;
-    f->bytes = slide_file_bytes(file);
+    f->bytes = file->bytes;
     f->at = PREAMBLE + sizeof mark;
     f->window_at = f->n = 0;
     f->implicit = false;

@@ -37,10 +37,8 @@ int jpeg_picture_open(struct rows **out, const struct slide_file *file, struct r
                       struct err *e)
 {
     static const struct rows_kind kind = {next, close_rows};
-    const struct jpeg_rows_input in = {.fd = file->fd,
-                                       .bytes = slide_file_bytes(file),
-                                       .colours = JPEG_FILE,
-                                       .most_bytes = ROWS_MOST_BYTES};
+    const struct jpeg_rows_input in = {
+        .fd = file->fd, .bytes = file->bytes, .colours = JPEG_FILE, .most_bytes = ROWS_MOST_BYTES};
     struct jpeg_picture_rows *r = memory_need(1, sizeof *r);
     *out = NULL;
     r->rows.kind = &kind;

@@ -92,7 +92,7 @@ static int check_chunk(const struct slide_file *f, uint64_t at, uint32_t n, uint
 static int find_end(struct png_rows *r, const struct slide_file *f, struct err *e)
 {
     uint8_t head[8], *buffer = memory_need(BUFFER, 1);
-    const uint64_t all = slide_file_bytes(f);
+    const uint64_t all = f->bytes;
     uint64_t at = SIGNATURE;
     int good = 1;
     r->end = all;

@@ -228,7 +228,7 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
 {
     struct slide *s = NULL;
     struct err why = {""}; /* what a reader says of a file that it leaves to others */
-    if (slide_file_bytes(file) == 0) {
+    if (file->bytes == 0) {
         errno = 0;
         err_set(e, "%s: the file is empty; copy the slide again", file->path);
         return NULL;

@@ -19,6 +19,7 @@ static int open_regular(struct slide_file *f, const char *path, struct err *e)
                        path);
     if (fstat(f->fd, &f->st))
         return err_sys(e, "%s: cannot read its size", path);
+    f->bytes = (uint64_t)f->st.st_size;
     errno = 0;
     return S_ISREG(f->st.st_mode) ? 0 : err_set(e, "%s: not a file", path);
 }
@@ -43,11 +44,6 @@ void slide_file_close(const struct slide_file *f)
         close(f->fd);
     free(f->path);
     free((void *)f);
-}
-
-uint64_t slide_file_bytes(const struct slide_file *f)
-{
-    return (uint64_t)f->st.st_size;
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

@@ -18,6 +18,7 @@ struct slide_file {
     char *path;     /* owned; for messages, and for libraries */
     int fd;         /* for read_at() only: nobody moves its position */
     struct stat st; /* as it was opened */
+    uint64_t bytes; /* its size then */
 };
 
 /* NULL with a message that names the file, and errno: it cannot be opened, or is no regular file.
@@ -25,7 +26,6 @@ struct slide_file {
 struct slide_file *slide_file_open(const char *path, struct err *e);
 /* NULL is allowed. */
 void slide_file_close(const struct slide_file *f);
-uint64_t slide_file_bytes(const struct slide_file *f);
 
 /* Does the path still lead to this file, and is it as it was opened? -1: it has changed, or nobody
  * can tell, and errno may pass. */

@@ -227,8 +227,7 @@ static int open_whole(struct picture *v, opener *open, profiler *icc, struct ban
     if (bad)
         return rejected(bad, e);
     rows_close(r);
-    if (v->whole.rows / MOST_RATIO * v->whole.cols * v->whole.channels >
-        (int64_t)slide_file_bytes(v->file))
+    if (v->whole.rows / MOST_RATIO * v->whole.cols * v->whole.channels > (int64_t)v->file->bytes)
         return err_set(
             e, "damaged: the file is too small for %" PRId64 " x %" PRId64 " px; copy it again",
             v->whole.cols, v->whole.rows);

@@ -116,7 +116,7 @@ static int add_index(const struct slide_file *file, uint32_t *crc, struct err *e
         return add_directories(&t, t.first, &left, crc, e);
     if (slide_may_pass(errno))
         return err_sys(e, "cannot be read");
-    const uint64_t n = slide_file_bytes(file), some = n < PORTION ? n : PORTION;
+    const uint64_t n = file->bytes, some = n < PORTION ? n : PORTION;
     return add_bytes(file->fd, 0, some, crc, e) || add_bytes(file->fd, n - some, some, crc, e) ? -1
                                                                                                : 0;
 }

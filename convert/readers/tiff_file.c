@@ -70,7 +70,7 @@ static void take_wide(struct tiff_file *t, uint64_t first)
 bool tiff_file_open(struct tiff_file *t, const struct slide_file *file)
 {
     uint8_t head[16];
-    *t = (struct tiff_file){.fd = file->fd, .bytes = slide_file_bytes(file)};
+    *t = (struct tiff_file){.fd = file->fd, .bytes = file->bytes};
     if (!get_bytes(t, 0, head, sizeof head) || (memcmp(head, "II", 2) && memcmp(head, "MM", 2)))
         return false;
     t->is_swapped = head[0] == 'M';

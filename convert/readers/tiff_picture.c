@@ -446,7 +446,7 @@ static uint64_t whole_bytes(const struct tiff_picture *p)
     const uint64_t pixels = (uint64_t)p->cols * (uint64_t)p->rows * (uint64_t)p->samples;
     uint64_t most = 0;
     for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
-        if (p->places[k].bytes > most && p->places[k].bytes <= slide_file_bytes(p->file))
+        if (p->places[k].bytes > most && p->places[k].bytes <= p->file->bytes)
             most = p->places[k].bytes;
     if (p->compression == TILE_J2K_RGB || p->compression == TILE_J2K_YCBCR)
         return most + 5 * pixels; /* OpenJPEG's samples have 32 bits */

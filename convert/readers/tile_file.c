@@ -113,8 +113,7 @@ static bool is_possible(const struct tile_file *t, const struct tile_place *p)
     const uint64_t most = 6 * (uint64_t)(f->cols * f->rows) + 65536;
     uint64_t at;
     const struct slide_file *file = file_of(t, p, &at);
-    return file && p->bytes <= most && at <= slide_file_bytes(file) &&
-           p->bytes <= slide_file_bytes(file) - at;
+    return file && p->bytes <= most && at <= file->bytes && p->bytes <= file->bytes - at;
 }
 
 /* 0; 1: the file ends before the tile does; -1. */
