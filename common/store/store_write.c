@@ -33,6 +33,8 @@ struct store_writer {
     uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
     uint32_t *crc32, *bytes;
     uint64_t *offset;
+    int64_t columns;   /* of chunks */
+    size_t most;       /* bytes of a stored chunk */
     uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
 
@@ -56,11 +58,14 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
     w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
     w->groups = w->properties = w->group = w->pixels = -1;
     w->file = (struct h5_file){.id = -1, .publish.fd = -1};
-    size_t most = (size_t)store_group_chunk_rows(info, 0) * (size_t)store_chunk_columns(info);
-    if (!(w->status = memory_try_zero(most, sizeof *w->status, e)) ||
-        !(w->crc32 = memory_try_zero(most, sizeof *w->crc32, e)) ||
-        !(w->bytes = memory_try_zero(most, sizeof *w->bytes, e)) ||
-        !(w->offset = memory_try_zero(most, sizeof *w->offset, e)))
+    const struct codec_params packing = store_codec_params(info);
+    w->columns = store_chunk_columns(info);
+    w->most = codec_most_bytes(&packing);
+    const size_t chunks = (size_t)(store_group_chunk_rows(info, 0) * w->columns);
+    if (!(w->status = memory_try_zero(chunks, sizeof *w->status, e)) ||
+        !(w->crc32 = memory_try_zero(chunks, sizeof *w->crc32, e)) ||
+        !(w->bytes = memory_try_zero(chunks, sizeof *w->bytes, e)) ||
+        !(w->offset = memory_try_zero(chunks, sizeof *w->offset, e)))
         goto fail;
     const struct h5_format format = {STORE_FORMAT, STORE_VERSION, "wsi2h5 " WSI_VERSION, METADATA};
     if (h5_file_create(&w->file, path, &format, e))
@@ -258,8 +263,7 @@ static int begin_group(struct store_writer *w, struct err *e)
 
 static int end_group(struct store_writer *w, struct err *e)
 {
-    hsize_t dims[2] = {(hsize_t)store_group_chunk_rows(&w->info, w->number),
-                       (hsize_t)store_chunk_columns(&w->info)};
+    hsize_t dims[2] = {(hsize_t)store_group_chunk_rows(&w->info, w->number), (hsize_t)w->columns};
     int bad = H5Dclose(w->pixels) < 0;
     w->pixels = -1;
     if (bad) {
@@ -322,12 +326,11 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool
 int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
                     enum store_status status, struct err *e)
 {
-    const struct codec_params p = store_codec_params(&w->info);
     assert(!w->file.failed && w->number < w->info.group_count);
-    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= codec_most_bytes(&p));
+    assert((status == STORE_LEFT_OUT) == (n == 0) && n <= w->most);
     const bool raw = store_is_raw(&w->info, n, status);
-    assert(n == 0 || !raw || n == codec_pixel_bytes(&p));
-    const int64_t columns = store_chunk_columns(&w->info), k = w->row * columns + w->column;
+    assert(n == 0 || !raw || n == (size_t)store_chunk_bytes(&w->info));
+    const int64_t k = w->row * w->columns + w->column;
     if (w->group < 0 && begin_group(w, e))
         return -1;
     w->offset[k] = 0;
@@ -339,7 +342,7 @@ int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_
     w->info.tiles_missing += status == STORE_MISSING;
     w->info.tiles_damaged += status == STORE_DAMAGED;
     w->info.tiles_left_out += status == STORE_LEFT_OUT;
-    if (++w->column < columns)
+    if (++w->column < w->columns)
         return 0;
     w->column = 0;
     return ++w->row < store_group_chunk_rows(&w->info, w->number) ? 0 : end_group(w, e);

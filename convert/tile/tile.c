@@ -207,6 +207,7 @@ struct tile_decoder {
     struct j2k_decoder *j2k;
     struct tile_lossless *lossless;
     uint8_t *rgb; /* one tile, for gray from RGB; NULL until it is needed */
+    size_t most;  /* bytes of a chunk: readers accept no larger ones */
     bool contradicted;
 };
 
@@ -241,7 +242,11 @@ void tile_silence_library(void)
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
 {
     struct tile_decoder *d = memory_need(1, sizeof *d);
+    const bool single = tile_is_gray(f) && !tile_is_j2k(f);
+    const struct codec_params chunk = {codec_find(tile_is_j2k(f) ? "j2k" : "jpeg"), f->rows,
+                                       f->cols, single ? 1 : 3};
     d->format = *f;
+    d->most = codec_most_bytes(&chunk);
     if (tile_is_j2k(f))
         d->j2k = j2k_decoder_create(e);
     else if (f->compression != TILE_JPEG)
@@ -320,7 +325,6 @@ static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint
         .cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed, .gray = tile_is_gray(f)};
 }
 
-/* As RGB; gray as it is. */
 /* Some programs write tiles as whole JP2 files. Leaves the codestream of such a tile. */
 static void leave_codestream(const uint8_t **bytes, size_t *n)
 {
@@ -351,6 +355,7 @@ static void leave_codestream(const uint8_t **bytes, size_t *n)
     }
 }
 
+/* As RGB; gray as it is. */
 static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)
 {
@@ -407,15 +412,14 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
     return d->jpeg ? decode_jpeg(d, bytes, n, 3, true, out, e) : err_set(e, "not a JPEG tile");
 }
 
-/* A chunk that is larger than readers accept is no chunk. */
-static int make_chunk(const struct tile_format *f, const uint8_t *bytes, size_t n,
+static int make_chunk(const struct tile_decoder *d, const uint8_t *bytes, size_t n,
                       struct jpeg_chunk *chunk, bool *contradicted, struct err *e)
 {
+    const struct tile_format *f = &d->format;
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
-    const struct codec_params p = {codec_find("jpeg"), f->rows, f->cols, tile_is_gray(f) ? 1 : 3};
     const bool ycbcr = colours_of(f, bytes, n, contradicted) == JPEG_YCBCR;
     const int r = jpeg_chunk_make(chunk, &s, ycbcr, e);
-    if (r || chunk->n <= codec_most_bytes(&p))
+    if (r || chunk->n <= d->most)
         return r == JPEG_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
     err_set(e, "a JPEG of %zu bytes", chunk->n);
     return TILE_OTHER;
@@ -457,12 +461,11 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
     struct err why = {""};
     bool contradicted;
     const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
-    const struct codec_params params = {codec_find("j2k"), p.rows, p.cols, 3};
     int r = j2k_check(d->j2k, &p, bytes, n, e);
     if (r)
         return r;
     r = j2k_chunk_make(chunk, &p, bytes, n, &why);
-    if (r == 0 && chunk->n > codec_most_bytes(&params))
+    if (r == 0 && chunk->n > d->most)
         r = err_set(&why, "a JPEG 2000 stream of %zu bytes", n);
     if (r)
         err_set(e, "%s", why.msg);
@@ -473,14 +476,13 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e)
 {
-    const struct tile_format *f = &d->format;
     struct err why = {""};
     bool contradicted;
     if (d->j2k) {
         leave_codestream(&bytes, &n);
         return keep_j2k(d, bytes, n, chunk, e);
     }
-    int r = make_chunk(f, bytes, n, chunk, &contradicted, &why);
+    int r = make_chunk(d, bytes, n, chunk, &contradicted, &why);
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);
     if (r) {
