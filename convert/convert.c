@@ -42,54 +42,6 @@ enum {
     KEPT_DEPTH = 16,   /* kept tiles per thread on their way: small, and of very unequal cost */
 };
 
-/* --- the pipe --- */
-
-static int source(void *ctx, void *slot, int64_t number, struct err *e)
-{
-    struct convert *c = ctx;
-    struct item *it = slot;
-    (void)number;
-    if (stop_check(e))
-        return -1;
-    if (c->next == c->columns * c->rows)
-        return PIPE_END;
-    it->col = c->next % c->columns;
-    it->row = c->next / c->columns;
-    const int64_t stripe = c->info.stripe_rows / c->info.chunk_rows;
-    if (it->col == 0 && it->row % stripe == 0 && c->slide->reader->prefetch)
-        c->slide->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe and the next */
-    c->next++;
-    return PIPE_ITEM;
-}
-
-static int work(void *ctx, void *slot, int thread, struct err *e)
-{
-    return convert_tile(ctx, slot, thread, e);
-}
-
-static int sink(void *ctx, void *slot, struct err *e)
-{
-    struct convert *c = ctx;
-    struct item *it = slot;
-    if (it->other[0]) {
-        snprintf(c->other, sizeof c->other, "tile (%" PRId64 ", %" PRId64 ") is %s", it->row,
-                 it->col, it->other);
-        return err_set(e, "%s", c->other);
-    }
-    if (store_put_chunk(c->writer, it->stored, it->bytes, it->crc32, it->status, e))
-        return -1;
-    if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
-        return -1;
-    jpeg_past_join(&c->past, &it->past);
-    if (glass_join(&c->glass, &it->glass, e))
-        return -1;
-    c->done++;
-    if (c->progress)
-        c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),
-                    (double)c->info.width * (double)c->info.height);
-    return 0;
-}
-
 /* --- the rest of the store --- */
 
 /* Records damage that is not in the tiles. */
@@ -348,17 +300,6 @@ static int begin(struct convert *c, struct err *e)
                : 0;
 }
 
-static int put_tiles(struct convert *c, struct err *e)
-{
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    if (!c->is_ready)
-        return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
-    for (int k = 0; k < c->depth; k++)
-        if (sink(c, &c->items[k], e))
-            return -1;
-    return 0;
-}
-
 /* A slide of which nothing has arrived is no slide with damage, but one that cannot be read: all
  * tiles of a broken copy do not fail alike. */
 static int check_arrival(const struct convert *c, struct err *e)
@@ -449,7 +390,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     if (!c->writer)
         return -1;
     if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
-        store_put_sources(c->writer, c->sources.list, c->sources.n, e) || put_tiles(c, e) ||
+        store_put_sources(c->writer, c->sources.list, c->sources.n, e) || convert_tiles(c, e) ||
         check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
         put_contradiction(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {
         store_abort(c->writer);
@@ -649,15 +590,6 @@ static int begin_small(struct convert *c, struct err *e)
     return open_buffers(c, (int)tiles, e) || read_head(c, e) || make_tissue(c, e) ? -1 : 0;
 }
 
-static int fill_items(struct convert *c, struct err *e)
-{
-    for (int k = 0; k < c->depth; k++)
-        if (source(c, &c->items[k], k, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
-            c->items[k].other[0])
-            return -1;
-    return 0;
-}
-
 struct convert *convert_prepare(const char *path, const char *target,
                                 const struct convert_options *o)
 {
@@ -673,7 +605,7 @@ struct convert *convert_prepare(const char *path, const char *target,
     c->one = *o;
     c->one.threads = 1;
     c->o = &c->one;
-    if (begin_small(c, &e) || fill_items(c, &e)) {
+    if (begin_small(c, &e) || convert_fill_items(c, &e)) {
         convert_free(c);
         return NULL;
     }

@@ -1,6 +1,8 @@
 /* convert_tile.c - see convert_tile.h. */
 #include "convert/convert_tile.h"
 
+#include "common/base/pipe.h"
+#include "common/base/stop.h"
 #include "common/store/gray.h"
 
 #include <inttypes.h>
@@ -191,8 +193,31 @@ static int look_at(const struct convert *c, struct item *it, int thread, struct 
                : 0;
 }
 
-int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+/* --- the pipe --- */
+
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
+    struct convert *c = ctx;
+    struct item *it = slot;
+    (void)number;
+    if (stop_check(e))
+        return -1;
+    if (c->next == c->columns * c->rows)
+        return PIPE_END;
+    it->col = c->next % c->columns;
+    it->row = c->next / c->columns;
+    const int64_t stripe = c->info.stripe_rows / c->info.chunk_rows;
+    if (it->col == 0 && it->row % stripe == 0 && c->slide->reader->prefetch)
+        c->slide->reader->prefetch(c->slide, it->row, 2 * stripe); /* this stripe and the next */
+    c->next++;
+    return PIPE_ITEM;
+}
+
+/* Reads tile (it->col, it->row) and makes its chunk. */
+static int work(void *ctx, void *slot, int thread, struct err *e)
+{
+    const struct convert *c = ctx;
+    struct item *it = slot;
     const struct store_info *i = &c->info;
     it->status = STORE_LEFT_OUT;
     it->stored = NULL;
@@ -207,5 +232,48 @@ int convert_tile(const struct convert *c, struct item *it, int thread, struct er
     if (it->other[0] == 0 && look_at(c, it, thread, e))
         return -1;
     it->crc32 = codec_crc32(it->stored, it->bytes);
+    return 0;
+}
+
+static int sink(void *ctx, void *slot, struct err *e)
+{
+    struct convert *c = ctx;
+    struct item *it = slot;
+    if (it->other[0]) {
+        snprintf(c->other, sizeof c->other, "tile (%" PRId64 ", %" PRId64 ") is %s", it->row,
+                 it->col, it->other);
+        return err_set(e, "%s", c->other);
+    }
+    if (store_put_chunk(c->writer, it->stored, it->bytes, it->crc32, it->status, e))
+        return -1;
+    if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
+        return -1;
+    jpeg_past_join(&c->past, &it->past);
+    if (glass_join(&c->glass, &it->glass, e))
+        return -1;
+    c->done++;
+    if (c->progress)
+        c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),
+                    (double)c->info.width * (double)c->info.height);
+    return 0;
+}
+
+int convert_tiles(struct convert *c, struct err *e)
+{
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
+    if (!c->is_ready)
+        return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
+    for (int k = 0; k < c->depth; k++)
+        if (sink(c, &c->items[k], e))
+            return -1;
+    return 0;
+}
+
+int convert_fill_items(struct convert *c, struct err *e)
+{
+    for (int k = 0; k < c->depth; k++)
+        if (source(c, &c->items[k], k, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
+            c->items[k].other[0])
+            return -1;
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * convert_tile.h - a slide that is being converted, and one tile of it to one chunk of the store.
+ * convert_tile.h - a slide that is being converted, and its tiles, each to one chunk of the store.
  */
 #ifndef WSI_CONVERT_TILE_H
 #define WSI_CONVERT_TILE_H
@@ -66,7 +66,10 @@ struct convert {
     void *progress_ctx;
 };
 
-/* Reads tile (it->col, it->row) and makes its chunk. Different threads may do so at once. */
-int convert_tile(const struct convert *c, struct item *it, int thread, struct err *e);
+/* Puts all tiles into the store, in order; those of items that are ready as they are. Sets c->other
+ * if a tile cannot be kept. */
+int convert_tiles(struct convert *c, struct err *e);
+/* Makes the chunks of a slide that has an item for each, on the calling thread. */
+int convert_fill_items(struct convert *c, struct err *e);
 
 #endif
