@@ -248,9 +248,11 @@ static int sink(void *ctx, void *slot, struct err *e)
         return -1;
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
-    jpeg_past_join(&c->past, &it->past);
-    if (glass_join(&c->glass, &it->glass, e))
-        return -1;
+    if (is_in_sample(c, it)) {
+        jpeg_past_join(&c->past, &it->past);
+        if (glass_join(&c->glass, &it->glass, e))
+            return -1;
+    }
     c->done++;
     if (c->progress)
         c->progress(c->progress_ctx, (double)c->done / (double)(c->columns * c->rows),

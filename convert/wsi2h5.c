@@ -364,10 +364,7 @@ static int print_inputs(struct batch *b, char **words, int n)
 
 static void show_progress(void *ctx, double fraction, double pixels)
 {
-    struct batch *b = ctx;
-    const double n = (double)b->in.n;
-    const char *name = b->o->anonymous ? b->name : path_base_name(b->in.list[b->now].path);
-    progress_item((int64_t)b->now, name, (double)b->now / n, 1 / n);
+    const struct batch *b = ctx;
     progress_show(fraction, (b->outcomes.pixels + fraction * pixels) / 1e6);
 }
 
@@ -388,6 +385,7 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
                        struct convert_report *report, struct err *e)
 {
     struct convert_options options = b->o->convert;
+    const double n = (double)b->in.n;
     const int crashed = crash_signal((size_t)(i - b->in.list));
     if (crashed)
         return err_set(e,
@@ -410,7 +408,10 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
         convert_free(ready);
         return err_add(e, "%s", i->path);
     }
-    return convert_slide(i->path, i->target, &options, ready, show_progress, b, report, e);
+    progress_item((int64_t)b->now, b->o->anonymous ? b->name : path_base_name(i->path),
+                  (double)b->now / n, 1 / n);
+    return convert_slide(i->path, i->target, &options, ready,
+                         progress_is_on() ? show_progress : NULL, b, report, e);
 }
 
 /* More threads are of no use: writing takes a fifth of the time of a small slide. */
