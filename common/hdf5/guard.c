@@ -101,49 +101,6 @@ int guard_read_signed(const struct guard *g, uint64_t address, const char *signa
                : 0;
 }
 
-/* --- checksums --- */
-
-static uint32_t rotated(uint32_t x, int k)
-{
-    return x << k | x >> (32 - k);
-}
-
-static void mix(uint32_t *s, const int *by)
-{
-    for (unsigned k = 0; k < 6; k++) {
-        const unsigned i = k % 3, before = (k + 2) % 3, after = (k + 1) % 3;
-        s[i] -= s[before];
-        s[i] ^= rotated(s[before], by[k]);
-        s[before] += s[after];
-    }
-}
-
-static void finish(uint32_t *s, const int *by)
-{
-    for (unsigned k = 0; k < 7; k++) {
-        const unsigned i = (k + 2) % 3, before = (k + 1) % 3;
-        s[i] ^= s[before];
-        s[i] -= rotated(s[before], by[k]);
-    }
-}
-
-uint32_t guard_lookup3(const unsigned char *p, size_t n)
-{
-    static const int mixes[] = {4, 6, 8, 16, 19, 4}, finishes[] = {14, 11, 25, 16, 4, 14, 24};
-    const uint32_t start = 0xdeadbeef + (uint32_t)n;
-    uint32_t s[3] = {start, start, start};
-    for (; n > 0; p += 12, n -= 12) {
-        for (size_t k = 0; k < 3 && n > 4 * k; k++)
-            s[k] += (uint32_t)guard_number(p + 4 * k, n - 4 * k < 4 ? n - 4 * k : 4);
-        if (n <= 12) {
-            finish(s, finishes);
-            break;
-        }
-        mix(s, mixes);
-    }
-    return s[2];
-}
-
 int guard_checksum(const struct guard *g, uint64_t address, size_t n)
 {
     unsigned char *bytes = memory_try(n + 4, 1, g->e);
@@ -160,35 +117,35 @@ int guard_checksum(const struct guard *g, uint64_t address, size_t n)
 
 /* --- the global heap --- */
 
-/* Reads a collection of the global heap; keeps the last one, as most texts of an object share one.
- */
+/* Reads a collection of the global heap, unless it is the last one. */
 static int read_heap(struct guard *g, uint64_t address)
 {
+    struct guard_heap *h = &g->heap;
     unsigned char head[16];
-    if (g->heap && g->heap_address == address)
+    if (h->bytes && h->address == address)
         return 0;
     if (guard_read_signed(g, address, "GCOL", head, sizeof head))
         return -1;
     const uint64_t n = guard_u64(head + 8);
     if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !guard_inside(g, address, n))
         return guard_reject(g, "a heap of texts has invalid sizes");
-    free(g->heap);
-    if (!(g->heap = memory_try((size_t)n, 1, g->e)))
+    free(h->bytes);
+    if (!(h->bytes = memory_try((size_t)n, 1, g->e)))
         return -1;
-    g->heap_address = address;
-    g->heap_bytes = n;
-    return guard_read(g, address, g->heap, (size_t)n);
+    h->address = address;
+    h->n = n;
+    return guard_read(g, address, h->bytes, (size_t)n);
 }
 
 /* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
-int guard_heap(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out)
+int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out)
 {
     bool found = false;
     if (read_heap(g, address))
         return -1;
-    if ((g->heap_searched += g->heap_bytes) > MOST_SEARCHED)
+    if ((g->heap.searched += g->heap.n) > MOST_SEARCHED)
         return guard_reject(g, "it has more texts than these files have");
-    struct guard_bytes b = {g->heap + 16, (size_t)g->heap_bytes - 16};
+    struct guard_bytes b = {g->heap.bytes + 16, (size_t)g->heap.n - 16};
     while (b.left >= 16) {
         const uint64_t number = guard_number(b.at, 2), size = guard_u64(b.at + 8);
         if (number == 0) { /* free space; the library never ends if it has no bytes */
@@ -315,7 +272,7 @@ static int check_view(struct guard *g, struct guard_bytes b)
     struct guard_bytes mappings;
     if (!guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
         return guard_reject(g, "the layout of virtual data is damaged");
-    return guard_heap(g, address, index, &mappings);
+    return guard_heap_object(g, address, index, &mappings);
 }
 
 /* The values of a table must fill its shape. */
@@ -356,7 +313,9 @@ static int guard_layout(struct guard *g, struct guard_bytes b)
 
 /* --- messages: types, fill values, filters, links and attributes --- */
 
-enum { INTEGER = 0, REAL = 1, STRING = 3 };
+enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 }; /* classes of types */
+enum { HEAP_PLACE = 16 };                                 /* bytes of a place in the heap */
+enum { BIG_ENDIAN_BIT = 1, SIGNED_BIT = 8, OTHER_ORDER_BIT = 64 }; /* in the flags of a type */
 
 /* A datatype: class and version, 3 bytes of flags, size 4, and what the class adds. */
 static bool is_number(const unsigned char *t, size_t n)
@@ -382,13 +341,56 @@ static int guard_type(const struct guard *g, struct guard_bytes b)
                : guard_reject(g, "the values are of a type that these files do not have");
 }
 
-/* Bytes of a value of a type that guard_type() or guard_attribute() has checked, if these are
- * little-endian integers; else 0. */
+/* Bytes of a value of a type that guard_type() has checked, if these are little-endian integers;
+ * else 0. */
 static int guard_integer(const unsigned char *type)
 {
-    enum { BIG_ENDIAN_BIT = 1 };
     const bool is = (type[0] & 15) == INTEGER && !(type[1] & BIG_ENDIAN_BIT);
     return is ? (int)guard_number(type + 4, 4) : 0;
+}
+
+/* A text of variable length: a sequence of characters of one byte, of which a value has the place.
+ */
+static bool is_heap_text(const unsigned char *type, size_t n)
+{
+    enum { IS_TEXT = 1 };
+    return (type[1] & 15) == IS_TEXT && n >= 20 && (type[8] & 15) == INTEGER &&
+           guard_number(type + 4, 4) == HEAP_PLACE && guard_number(type + 12, 4) == 1;
+}
+
+static enum guard_kind kind_of(const unsigned char *type, size_t n)
+{
+    const unsigned char flags = type[1];
+    switch (type[0] & 15) {
+    case INTEGER:
+        return flags & BIG_ENDIAN_BIT ? GUARD_OTHER
+               : flags & SIGNED_BIT   ? GUARD_SIGNED
+                                      : GUARD_UNSIGNED;
+    case REAL: return flags & (BIG_ENDIAN_BIT | OTHER_ORDER_BIT) ? GUARD_OTHER : GUARD_REAL;
+    case STRING: return GUARD_FIXED_TEXT;
+    case VARIABLE: return is_heap_text(type, n) ? GUARD_HEAP_TEXT : GUARD_OTHER;
+    default: return GUARD_OTHER;
+    }
+}
+
+/* A space: version, rank, flags, and in version 2 the kind (1: it has dimensions), in version 1
+ * five bytes; then the dimensions. The number of values, 0 if there are none or more than bytes. */
+static uint64_t points_of(const unsigned char *space, size_t bytes, size_t most)
+{
+    enum { NONE = 2 };
+    if (bytes < 4 || space[0] < 1 || space[0] > 2 || (space[0] == 2 && space[3] == NONE))
+        return 0;
+    const size_t rank = space[1], head = space[0] == 2 ? 4 : 8;
+    uint64_t n = 1;
+    if (bytes < head + 8 * rank)
+        return 0;
+    for (size_t k = 0; k < rank; k++) {
+        const uint64_t size = guard_u64(space + head + 8 * k);
+        if (size > most || (size > 0 && n > most / size))
+            return 0;
+        n *= size;
+    }
+    return n;
 }
 
 /* Version 1 pads name, type and space to multiples of 8 bytes. */
@@ -402,31 +404,30 @@ static void note_crc32(struct guard_table *t, const struct guard_attribute *a)
 {
     if (strcmp(a->name, "crc32") != 0)
         return;
-    const size_t n = a->shared || a->type_bytes < 8 ? 0 : (size_t)guard_integer(a->type);
-    const bool good = n >= 1 && n <= 8 && n <= a->value_bytes;
-    const uint64_t value = good ? guard_number(a->value, n) : UINT64_MAX;
+    const bool good = (a->kind == GUARD_UNSIGNED || a->kind == GUARD_SIGNED) && a->each >= 1 &&
+                      a->each <= 8 && a->each <= a->value_bytes;
+    const uint64_t value = good ? guard_number(a->value, (size_t)a->each) : UINT64_MAX;
     t->crc32 = value <= UINT32_MAX ? (int64_t)value : INT64_MAX;
 }
 
-static int add_attribute(const struct guard *g, struct guard_attribute a)
+static int add_attribute(const struct guard *g, const struct guard_attribute *a)
 {
     struct guard_attributes *all = g->attributes;
-    all->list = memory_grow(all->list, (int64_t)all->n, sizeof *all->list);
-    const size_t name = strlen(a.name) + 1, n = name + a.type_bytes + a.space_bytes + a.value_bytes;
-    if (!(a.bytes = memory_try(n, 1, g->e)))
+    const size_t name = strlen(a->name) + 1;
+    struct guard_attribute *new = memory_try(1, sizeof *new + name + a->value_bytes, g->e);
+    if (!new)
         return -1;
-    unsigned char *at = a.bytes;
-    a.name = memcpy(at, a.name, name);
-    a.type = memcpy(at += name, a.type, a.type_bytes);
-    a.space = memcpy(at += a.type_bytes, a.space, a.space_bytes);
-    a.value = memcpy(at + a.space_bytes, a.value, a.value_bytes);
-    a.name_crc32 = codec_crc32(a.name, name - 1);
-    all->list[all->n++] = a;
+    *new = *a;
+    new->name = memcpy(new->bytes, a->name, name);
+    new->value = memcpy(new->bytes + name, a->value, a->value_bytes);
+    new->name_crc32 = codec_crc32(a->name, name - 1);
+    *(all->last ? &all->last->next : &all->first) = new;
+    all->last = new;
     return 0;
 }
 
 /* Version, flags, sizes of name, type and space, in version 3 the character set; then these, and
- * the value. */
+ * the value. A type or space that is shared lies elsewhere. */
 int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
 {
     uint64_t version, flags, name, type, space;
@@ -439,17 +440,16 @@ int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *a
         return guard_reject(g, "an attribute is damaged");
     *attribute_name = (struct guard_bytes){b.at, (size_t)name - 1};
     const unsigned char *t = b.at + padded(name, version);
-    const struct guard_attribute a = {.name = (const char *)b.at,
-                                      .type = t,
-                                      .space = t + padded(type, version),
-                                      .value = b.at + head,
-                                      .type_bytes = (size_t)type,
-                                      .space_bytes = (size_t)space,
-                                      .value_bytes = b.left - head,
-                                      .shared = version > 1 && flags & 3};
+    struct guard_attribute a = {
+        .name = (const char *)b.at, .value = b.at + head, .value_bytes = b.left - head};
+    if (type >= 8 && !(version > 1 && flags & 3)) {
+        a.kind = kind_of(t, (size_t)type);
+        a.each = guard_number(t + 4, 4);
+        a.n = points_of(t + padded(type, version), (size_t)space, a.value_bytes);
+    }
     if (g->table)
         note_crc32(g->table, &a);
-    return g->attributes ? add_attribute(g, a) : 0;
+    return g->attributes ? add_attribute(g, &a) : 0;
 }
 
 /* What a link leads to: the address of an object in the file, or a text and its length 2. The text
@@ -595,45 +595,48 @@ static int check_message(struct guard *g, enum message type, struct guard_bytes 
     return guard_reject(g, "the header has a message that these files do not have");
 }
 
-/* The blocks of a header: the first one, and those that continuation messages name. */
-struct blocks {
-    unsigned char *bytes[MOST_BLOCKS]; /* owned */
-    size_t size[MOST_BLOCKS];
-    uint64_t address[MOST_BLOCKS];
-    int n;
+/* A block of a header: the first one, or one that a continuation message names. */
+struct block {
+    struct block *next;
+    uint64_t address;
+    size_t n;
+    unsigned char bytes[]; /* [n] */
 };
 
-static int add_block(const struct guard *g, struct blocks *all, uint64_t address, uint64_t n)
+/* Reads a block and appends it. NULL on failure. */
+static struct block *add_block(const struct guard *g, struct block **all, uint64_t address,
+                               uint64_t n)
 {
-    if (all->n == MOST_BLOCKS || n > MOST_MESSAGES)
-        return guard_reject(g, "the header is larger than headers can be");
-    for (int k = 0; k < all->n; k++)
-        if (all->address[k] == address)
-            return guard_reject(g, "the header refers to itself");
-    unsigned char *bytes = memory_try((size_t)n + 1, 1, g->e);
-    if (!bytes)
-        return -1;
-    all->bytes[all->n] = bytes;
-    all->size[all->n] = (size_t)n;
-    all->address[all->n++] = address;
-    return guard_read(g, address, bytes, (size_t)n);
+    int before = 0;
+    for (; *all && (*all)->address != address; all = &(*all)->next)
+        before++;
+    if (*all || before == MOST_BLOCKS || n > MOST_MESSAGES) {
+        guard_reject(g, *all ? "the header refers to itself"
+                             : "the header is larger than headers can be");
+        return NULL;
+    }
+    struct block *new = memory_try(1, sizeof *new + (size_t)n, g->e);
+    if (!new)
+        return NULL;
+    *new = (struct block){.address = address, .n = (size_t)n};
+    *all = new;
+    return guard_read(g, address, new->bytes, (size_t)n) ? NULL : new;
 }
 
 /* A continuation: "OCHK", messages, checksum. */
-static int add_continuation(const struct guard *g, struct blocks *all, struct guard_bytes b)
+static int add_continuation(const struct guard *g, struct block *all, struct guard_bytes b)
 {
     uint64_t address, n;
     if (!guard_take(&b, 8, &address) || !guard_take(&b, 8, &n) || n < 8)
         return guard_reject(g, "the header is damaged");
-    if (add_block(g, all, address, n - 4) || /* without its checksum */
-        (g->table && guard_checksum(g, address, (size_t)n - 4)))
+    const struct block *new = add_block(g, &all, address, n - 4); /* without its checksum */
+    if (!new || (g->table && guard_checksum(g, address, (size_t)n - 4)))
         return -1;
-    return memcmp(all->bytes[all->n - 1], "OCHK", GUARD_SIGNATURE)
-               ? guard_reject(g, "the header is damaged")
-               : 0;
+    return memcmp(new->bytes, "OCHK", GUARD_SIGNATURE) ? guard_reject(g, "the header is damaged")
+                                                       : 0;
 }
 
-static int check_block(struct guard *g, struct blocks *all, struct guard_bytes b, bool numbered,
+static int check_block(struct guard *g, struct block *all, struct guard_bytes b, bool numbered,
                        struct guard_bytes *layout)
 {
     uint64_t type, n, flags;
@@ -653,7 +656,7 @@ static int check_block(struct guard *g, struct blocks *all, struct guard_bytes b
 }
 
 /* "OHDR", version 2, flags, [4 times], [2 limits of attributes], bytes of messages. */
-static int check_header(struct guard *g, struct blocks *all, uint64_t address)
+static int check_header(struct guard *g, struct block **all, uint64_t address)
 {
     unsigned char h[34] = {0};
     const uint64_t left = address < g->file_bytes ? g->file_bytes - address : 0;
@@ -668,13 +671,13 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
     if (h[4] != 2 || flags & 0xc0)
         return guard_reject(g, "the header is of a version that these files do not have");
     const uint64_t n = guard_number(h + at, width);
-    if (add_block(g, all, address + at + width, n) ||
+    if (!add_block(g, all, address + at + width, n) ||
         (g->table && guard_checksum(g, address, at + width + (size_t)n)))
         return -1;
-    for (int k = 0; k < all->n; k++) {
-        struct guard_bytes b = {all->bytes[k], all->size[k]};
-        if ((k > 0 && !guard_skip(&b, GUARD_SIGNATURE)) ||
-            check_block(g, all, b, flags & 4, &layout))
+    for (const struct block *k = *all; k; k = k->next) {
+        struct guard_bytes b = {k->bytes, k->n};
+        if ((k != *all && !guard_skip(&b, GUARD_SIGNATURE)) ||
+            check_block(g, *all, b, flags & 4, &layout))
             return -1;
     }
     return layout.at ? guard_layout(g, layout) : 0;
@@ -682,18 +685,16 @@ static int check_header(struct guard *g, struct blocks *all, uint64_t address)
 
 static int look_at(struct guard *g, uint64_t address)
 {
+    struct block *all = NULL;
     if (guard_begin(g))
         return -1;
-    struct blocks *all = memory_try(1, sizeof *all, g->e); /* large, and few of them are used */
-    if (!all)
-        return -1;
-    all->n = 0;
-    int r = check_header(g, all, address);
+    int r = check_header(g, &all, address);
     const int why = errno;
-    for (int k = 0; k < all->n; k++)
-        free(all->bytes[k]);
-    free(all);
-    free(g->heap);
+    for (struct block *next; all; all = next) {
+        next = all->next;
+        free(all);
+    }
+    free(g->heap.bytes);
     errno = why;
     return r;
 }
@@ -725,31 +726,41 @@ int guard_attributes(int fd, uint64_t address, struct guard_attributes *out, str
     return look_at(&g, address);
 }
 
-void guard_attributes_free(struct guard_attributes *a)
+void guard_attributes_free(struct guard_attributes *all)
 {
-    for (size_t k = 0; k < a->n; k++)
-        free(a->list[k].bytes);
-    free(a->list);
-    *a = (struct guard_attributes){0};
+    for (struct guard_attribute *a = all->first, *next; a; a = next) {
+        next = a->next;
+        free(a->text);
+        free(a);
+    }
+    free(all->heap.bytes);
+    *all = (struct guard_attributes){0};
 }
 
-/* A text: length 4, address 8, index 4. Without a length and an address it is empty. */
-char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value, struct err *e)
+/* A place in the heap: length 4, address 8, index 4. Without a length and an address the text is
+ * empty. */
+static int find_text(int fd, struct guard_heap *heap, const unsigned char *place,
+                     struct guard_bytes *out, struct err *e)
 {
-    const uint64_t n = guard_number(value, 4), address = guard_u64(value + 4);
-    struct guard g = {.fd = fd, .e = e, .heap_searched = of->searched};
-    struct guard_bytes found = {value, 0};
-    char *text = NULL;
+    const uint64_t n = guard_number(place, 4), address = guard_u64(place + 4);
+    struct guard g = {.fd = fd, .e = e, .heap = *heap};
     int r = 0;
+    *out = (struct guard_bytes){place, 0};
     if (n != 0 || address != 0)
-        r = guard_begin(&g) || guard_heap(&g, address, guard_number(value + 12, 4), &found);
-    of->searched = g.heap_searched;
-    if (r == 0 && found.left != n)
+        r = guard_begin(&g) || guard_heap_object(&g, address, guard_number(place + 12, 4), out);
+    *heap = g.heap;
+    if (r == 0 && out->left != n)
         r = guard_reject(&g, "a text has another length than it says");
-    if (r == 0 && (text = memory_try_zero((size_t)n + 1, 1, e)))
-        memcpy(text, found.at, (size_t)n);
-    const int why = errno;
-    free(g.heap);
-    errno = why;
-    return text;
+    return r ? -1 : 0;
+}
+
+const char *guard_text(int fd, struct guard_attributes *of, struct guard_attribute *a,
+                       struct err *e)
+{
+    struct guard_bytes found = {a->value, (size_t)a->each};
+    if (a->text || (a->kind == GUARD_HEAP_TEXT && find_text(fd, &of->heap, a->value, &found, e)))
+        return a->text;
+    if ((a->text = memory_try_zero(found.left + 1, 1, e)))
+        memcpy(a->text, found.at, found.left);
+    return a->text;
 }

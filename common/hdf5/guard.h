@@ -23,14 +23,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An attribute as it lies in the file: what its message has, in the encoding of HDF5. */
+/* What the values of an attribute are; numbers are little-endian. */
+enum guard_kind {
+    GUARD_OTHER,
+    GUARD_UNSIGNED,
+    GUARD_SIGNED,
+    GUARD_REAL,
+    GUARD_FIXED_TEXT,
+    GUARD_HEAP_TEXT, /* the value says where it lies in the heap: guard_text() */
+};
+
 struct guard_attribute {
-    unsigned char *bytes; /* owned: name, NUL, type, space, value */
+    struct guard_attribute *next;
     const char *name;
-    const unsigned char *type, *space, *value;
-    size_t type_bytes, space_bytes, value_bytes;
-    bool shared;         /* its type or its space lies elsewhere */
     uint32_t name_crc32; /* by which seals name it */
+    enum guard_kind kind;
+    uint64_t each, n;           /* bytes of a value; values. 0: not known */
+    const unsigned char *value; /* [value_bytes], which may be fewer than each x n */
+    size_t value_bytes;
+    char *text;            /* once guard_text() has been asked for it; owned */
+    unsigned char bytes[]; /* of name and value */
 };
 
 /* What the header of a table says: of a contiguous dataset with two dimensions. */
@@ -41,11 +53,17 @@ struct guard_table {
     int64_t crc32;    /* its attribute of this name; -1: it has none */
 };
 
+/* The collection of the global heap that was read last: most texts of an object share one. */
+struct guard_heap {
+    unsigned char *bytes; /* [n], owned; NULL: none */
+    uint64_t address, n;
+    uint64_t searched; /* bytes that were looked through for texts, also of others */
+};
+
 /* All attributes of an object. Starts as {0}. */
 struct guard_attributes {
-    struct guard_attribute *list;
-    size_t n;
-    uint64_t searched; /* bytes of the heap that were looked through for texts */
+    struct guard_attribute *first, *last;
+    struct guard_heap heap;
 };
 
 /* Checks the object whose header lies at `address` of the open file: 0, or -1 with the reason.
@@ -59,9 +77,10 @@ int guard_view(int fd, uint64_t address, struct err *e);
  * attributes of an object to find one, need not see them. */
 int guard_attributes(int fd, uint64_t address, struct guard_attributes *out, struct err *e);
 void guard_attributes_free(struct guard_attributes *a); /* what it owns */
-/* The text of variable length whose place in the heap is this value of 16 bytes; to be free()d.
- * NULL on failure, as guard_object(). */
-char *guard_text(int fd, struct guard_attributes *of, const unsigned char *value, struct err *e);
+/* The text of an attribute that has one value, which is a text of either kind; it belongs to the
+ * attribute. NULL on failure, as guard_object(). */
+const char *guard_text(int fd, struct guard_attributes *of, struct guard_attribute *a,
+                       struct err *e);
 
 /* As guard_object(), for a table that is then read without the library: therefore this also checks
  * the checksum of the header. */

@@ -6,6 +6,7 @@
 #define WSI_GUARD_BYTES_H
 
 #include "common/base/err.h"
+#include "common/hdf5/guard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,16 +14,11 @@
 
 enum { GUARD_RANK = 32, GUARD_SIGNATURE = 4, GUARD_TEXT = 4096 }; /* bytes of a text */
 
-struct guard_attributes;
-struct guard_table;
-
 struct guard {
     int fd;
     uint64_t file_bytes;
     struct err *e;
-    unsigned char *heap; /* the collection of the global heap that was read last; owned */
-    uint64_t heap_address, heap_bytes;
-    uint64_t heap_searched;
+    struct guard_heap heap;
     uint32_t seen; /* bit k: the header has had message k */
     bool filtered; /* the chunks pass through filters */
     int rank;      /* of the dataset, once its dataspace is known; else -1 */
@@ -53,7 +49,7 @@ int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n);
 /* The checksum of HDF5's metadata: lookup3's hashlittle() with initval 0 (Bob Jenkins, 2006, public
- * domain). */
+ * domain). In guard_dense.c. */
 uint32_t guard_lookup3(const unsigned char *p, size_t n);
 /* Checks the checksum that follows n bytes of metadata. */
 int guard_checksum(const struct guard *g, uint64_t address, size_t n);
@@ -61,7 +57,7 @@ int guard_checksum(const struct guard *g, uint64_t address, size_t n);
 /* Prepares for reading the file. */
 int guard_begin(struct guard *g);
 /* An object of the global heap, in g->heap. */
-int guard_heap(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out);
+int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out);
 
 /* --- what the guard of a header and that of many links or attributes ask of each other --- */
 

@@ -4,7 +4,6 @@
 #include "common/base/memory.h"
 #include "common/codec/codec.h"
 #include "common/hdf5/guard.h"
-#include "common/hdf5/guard_bytes.h"
 #include "common/hdf5/h5_library.h"
 
 #include <errno.h>
@@ -111,12 +110,12 @@ static int load(hid_t object, struct err *e)
     return 0;
 }
 
-static const struct guard_attribute *look_for(const char *name)
+static struct guard_attribute *look_for(const char *name)
 {
-    for (size_t k = 0; k < last.all.n; k++)
-        if (!strcmp(last.all.list[k].name, name))
-            return &last.all.list[k];
-    return NULL;
+    struct guard_attribute *a = last.all.first;
+    while (a && strcmp(a->name, name) != 0)
+        a = a->next;
+    return a;
 }
 
 int h5_has(hid_t object, const char *name, struct err *e)
@@ -126,56 +125,13 @@ int h5_has(hid_t object, const char *name, struct err *e)
     return look_for(name) != NULL;
 }
 
-/* Classes of types, and what the first byte of their flags says. */
-enum { INTEGER = 0, REAL = 1, STRING = 3, VARIABLE = 9 };
-enum { BIG_ENDIAN_BIT = 1, SIGNED_BIT = 8, OTHER_ORDER_BIT = 64, IS_TEXT = 1 };
-
-static int class_of(const struct guard_attribute *a)
-{
-    return a->shared || a->type_bytes < 8 ? -1 : a->type[0] & 15;
-}
-
-/* A space: version, rank, flags, and in version 2 the kind (1: it has dimensions), in version 1
- * five bytes; then the dimensions. The number of values, 0 if there are none or too many. */
-static uint64_t points_of(const struct guard_attribute *a)
-{
-    enum { NONE = 2 };
-    if (a->space_bytes < 4 || a->space[0] < 1 || a->space[0] > 2 ||
-        (a->space[0] == 2 && a->space[3] == NONE))
-        return 0;
-    const size_t rank = a->space[1], head = a->space[0] == 2 ? 4 : 8;
-    uint64_t n = 1;
-    if (a->space_bytes < head + 8 * rank)
-        return 0;
-    for (size_t k = 0; k < rank; k++) {
-        const uint64_t size = guard_u64(a->space + head + 8 * k);
-        if (size > a->value_bytes || (size > 0 && n > a->value_bytes / size))
-            return 0;
-        n *= size;
-    }
-    return n;
-}
-
-/* Bytes of a value of this class, if there is one; else 0. */
-static size_t size_of(const struct guard_attribute *a, int class)
-{
-    const uint64_t size = class_of(a) == class ? guard_number(a->type + 4, 4) : 0;
-    return points_of(a) == 1 && size <= a->value_bytes ? (size_t)size : 0;
-}
-
-static bool is_variable_text(const struct guard_attribute *a)
-{
-    return size_of(a, VARIABLE) == 16 && (a->type[1] & 15) == IS_TEXT && a->type_bytes >= 20 &&
-           (a->type[8] & 15) == INTEGER && guard_number(a->type + 12, 4) == 1;
-}
-
-static const struct guard_attribute *need(hid_t object, const char *name, struct err *e)
+static struct guard_attribute *need(hid_t object, const char *name, struct err *e)
 {
     if (load(object, e)) {
         err_add(e, "cannot read attribute %s", name);
         return NULL;
     }
-    const struct guard_attribute *a = look_for(name);
+    struct guard_attribute *a = look_for(name);
     if (!a)
         err_set(e, "attribute %s is missing", name);
     return a;
@@ -186,17 +142,29 @@ static int wrong_type(struct err *e, const char *name)
     return err_set(e, "attribute %s has the wrong type", name);
 }
 
+/* Bytes of its value, if it has one and not more than `most`; else 0. */
+static size_t size_of(const struct guard_attribute *a, size_t most)
+{
+    return a->n == 1 && a->each <= a->value_bytes && a->each <= most ? (size_t)a->each : 0;
+}
+
+static bool is_text(const struct guard_attribute *a)
+{
+    return (a->kind == GUARD_FIXED_TEXT || a->kind == GUARD_HEAP_TEXT) && size_of(a, SIZE_MAX) > 0;
+}
+
 int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,
                struct err *e)
 {
+    uint64_t bits = 0;
     const struct guard_attribute *a = need(object, name, e);
     if (!a)
         return -1;
-    const size_t n = size_of(a, INTEGER);
-    if (n < 1 || n > 8 || a->type[1] & BIG_ENDIAN_BIT)
+    const size_t n = size_of(a, sizeof bits);
+    const bool is_signed = a->kind == GUARD_SIGNED;
+    if (n < 1 || (!is_signed && a->kind != GUARD_UNSIGNED))
         return wrong_type(e, name);
-    uint64_t bits = guard_number(a->value, n);
-    const bool is_signed = a->type[1] & SIGNED_BIT;
+    memcpy(&bits, a->value, n); /* little-endian, as this machine: see h5.c */
     if (is_signed && n < 8 && bits >> (8 * n - 1))
         bits |= UINT64_MAX << 8 * n;
     const int64_t v = !is_signed && bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
@@ -212,8 +180,8 @@ int h5_get_real(hid_t object, const char *name, double *out, struct err *e)
     const struct guard_attribute *a = need(object, name, e);
     if (!a)
         return -1;
-    const size_t n = size_of(a, REAL);
-    if ((n != sizeof single && n != sizeof *out) || a->type[1] & (BIG_ENDIAN_BIT | OTHER_ORDER_BIT))
+    const size_t n = size_of(a, sizeof *out);
+    if ((n != sizeof single && n != sizeof *out) || a->kind != GUARD_REAL)
         return wrong_type(e, name);
     if (n == sizeof *out) {
         memcpy(out, a->value, n);
@@ -224,34 +192,21 @@ int h5_get_real(hid_t object, const char *name, double *out, struct err *e)
     return 0;
 }
 
-/* The text, to be free()d, if the attribute is one; else NULL. */
-static char *text_of(const struct guard_attribute *a, struct err *e)
-{
-    const size_t n = size_of(a, STRING);
-    if (is_variable_text(a))
-        return guard_text(last.fd, &last.all, a->value, e);
-    if (n > 0)
-        return memory_copy_part((const char *)a->value, n);
-    err_set(e, "has the wrong type");
-    return NULL;
-}
-
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e)
 {
     out[0] = 0;
-    const struct guard_attribute *a = need(object, name, e);
+    struct guard_attribute *a = need(object, name, e);
     if (!a)
         return -1;
-    if (!is_variable_text(a) && !size_of(a, STRING))
+    if (!is_text(a))
         return wrong_type(e, name);
-    char *text = text_of(a, e);
+    const char *text = guard_text(last.fd, &last.all, a, e);
     if (!text)
         return err_add(e, "attribute %s", name);
-    const bool fits = strlen(text) < size;
-    if (fits)
-        strcpy(out, text);
-    free(text);
-    return fits ? 0 : err_set(e, "attribute %s is longer than %zu bytes", name, size - 1);
+    if (strlen(text) >= size)
+        return err_set(e, "attribute %s is longer than %zu bytes", name, size - 1);
+    strcpy(out, text);
+    return 0;
 }
 
 /* --- the seal --- */
@@ -344,45 +299,46 @@ int h5_seal(hid_t object, struct err *e)
 }
 
 /* Has the attribute the value with this CRC-32? */
-static int check_value(const struct guard_attribute *a, uint32_t want, struct err *e)
+static int check_value(struct guard_attribute *a, uint32_t want, struct err *e)
 {
-    const bool is_text = is_variable_text(a) || size_of(a, STRING);
-    const uint64_t all = a->type_bytes < 8 ? 0 : points_of(a) * guard_number(a->type + 4, 4);
+    const bool of_text = is_text(a);
+    const uint64_t all = a->each * a->n;
     const size_t n = all < a->value_bytes ? (size_t)all : a->value_bytes;
-    char *text = is_text ? text_of(a, e) : NULL;
-    if (is_text && !text)
+    const char *text = of_text ? guard_text(last.fd, &last.all, a, e) : NULL;
+    if (of_text && !text)
         return err_add(e, "attribute %s", a->name);
     const uint32_t crc = text ? codec_crc32(text, strlen(text)) : codec_crc32(a->value, n);
-    free(text);
     return crc == want ? 0
                        : err_set(e,
                                  "attribute %s was changed by another program%s (CRC mismatch); "
                                  "make the file again",
-                                 a->name, is_text ? ", or is damaged" : "");
+                                 a->name, of_text ? ", or is damaged" : "");
 }
 
 static int check_sealed(uint32_t name, uint32_t value, struct err *e)
 {
-    for (size_t k = 0; k < last.all.n; k++)
-        if (last.all.list[k].name_crc32 == name)
-            return check_value(&last.all.list[k], value, e);
+    for (struct guard_attribute *a = last.all.first; a; a = a->next)
+        if (a->name_crc32 == name)
+            return check_value(a, value, e);
     return err_set(e, "another program has removed or renamed an attribute; make the file again");
 }
 
 int h5_check_seal(hid_t object, struct err *e)
 {
+    uint32_t pair[2];
     if (load(object, e))
         return -1;
     const struct guard_attribute *s = look_for(seal);
     if (!s)
-        return last.all.n == 0 ? 0 : err_set(e, "attribute %s is missing", seal);
-    if (class_of(s) != INTEGER || guard_number(s->type + 4, 4) != 4 ||
-        4 * points_of(s) > s->value_bytes || points_of(s) % 2)
+        return !last.all.first ? 0 : err_set(e, "attribute %s is missing", seal);
+    if (s->kind != GUARD_UNSIGNED || s->each != sizeof *pair ||
+        s->n * sizeof *pair > s->value_bytes || s->n % 2)
         return wrong_type(e, seal);
-    for (uint64_t k = 0; k < points_of(s) / 2; k++)
-        if (check_sealed((uint32_t)guard_number(s->value + 8 * k, 4),
-                         (uint32_t)guard_number(s->value + 8 * k + 4, 4), e))
+    for (uint64_t k = 0; k < s->n / 2; k++) {
+        memcpy(pair, s->value + k * sizeof pair, sizeof pair);
+        if (check_sealed(pair[0], pair[1], e))
             return -1;
+    }
     return 0;
 }
 
