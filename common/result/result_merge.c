@@ -23,7 +23,6 @@
 #include "common/result/result_read.h"
 #include "common/result/result_table.h"
 #include "common/result/result_write.h"
-#include "common/result/table_paths.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -4,8 +4,11 @@
 #ifndef WSI_RESULT_WRITE_H
 #define WSI_RESULT_WRITE_H
 
+#include "common/base/err.h"
 #include "common/result/result.h"
 #include "common/result/result_numbers.h"
+
+#include <stddef.h>
 
 /* Of a result's file. */
 struct result_stamp {
@@ -34,5 +37,22 @@ void result_add_histogram(struct result_writer *w, const uint64_t *histogram);
  * that publish_commit() has. */
 int result_commit(struct result_writer *w, struct err *e);
 void result_abort(struct result_writer *w);
+
+/*
+ * --- paths in tables ---
+ *
+ * Where results are, seen from the folder of a table: results/a.h5.
+ *
+ * A table refers to results in its own folder and below only. Both the names of folders and what
+ * they are, links and ".." followed, are tried.
+ */
+
+struct table_paths;
+/* `table` need not exist. NULL on failure. */
+struct table_paths *table_paths_create(const char *table, struct err *e);
+/* The path of a result as the table names it, into out[size]. -1: it is not below. */
+int table_paths_find(struct table_paths *p, const char *result, char *out, size_t size,
+                     struct err *e);
+void table_paths_free(struct table_paths *p); /* NULL is fine */
 
 #endif

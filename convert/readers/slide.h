@@ -14,7 +14,6 @@
 #include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
 #include "convert/readers/slide_file.h"
-#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,6 @@
 
 #include "common/base/err.h"
 #include "convert/readers/slide_file.h"
-#include "convert/readers/slide_info.h"
 
 #include <stdbool.h>
 #include <stddef.h>

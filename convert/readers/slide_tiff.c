@@ -15,7 +15,6 @@
 #include "common/base/memory.h"
 
 #include "convert/readers/slide_metadata.h"
-#include "convert/readers/svs_description.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_level.h"
 #include "convert/readers/tiff_picture.h"
