@@ -15,7 +15,7 @@
 
 #include "common/base/publish.h"
 #include "common/hdf5/h5.h"
-#include "common/hdf5/h5_head.h"
+#include "common/hdf5/h5_library.h"
 
 /* --- writing --- */
 

@@ -5,7 +5,7 @@
 #include "common/base/failed_list.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
-#include "common/hdf5/h5_head.h"
+#include "common/hdf5/h5_library.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/store/store.h"
