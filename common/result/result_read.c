@@ -6,8 +6,8 @@
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
+#include "common/result/result.h"
 #include "common/result/result_features.h"
-#include "common/result/result_fields.h"
 #include "common/result/result_table.h"
 
 #include <errno.h>

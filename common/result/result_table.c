@@ -3,8 +3,8 @@
 
 #include "common/base/memory.h"
 #include "common/codec/codec.h"
+#include "common/result/result.h"
 #include "common/result/result_features.h"
-#include "common/result/result_fields.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "common/base/csv.h"
 #include "common/base/path.h"
 #include "common/base/text.h"
-#include "common/result/result_fields.h"
+#include "common/result/result.h"
 #include "common/result/result_read.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "process/commands/info_forms.h"
 
 #include "common/base/json.h"
-#include "common/result/result_fields.h"
+#include "common/result/result.h"
 #include "common/result/result_read.h"
 
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include "common/base/progress.h"
 #include "common/base/stop.h"
 #include "common/result/result.h"
-#include "common/result/result_fields.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "common/store/store.h"
