@@ -5,6 +5,10 @@
 #include "common/base/read_at.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -339,4 +343,336 @@ bool dicom_series(const char *path, char uid[DICOM_UID])
     slide_file_close(file);
     errno = f.code;
     return good && uid[0];
+}
+
+/* --- what an instance is --- */
+
+enum { LEAST_TILE = 8, MOST_TILE = 4096 };
+
+/* --- the values that are read --- */
+
+enum kind {
+    TEXT, /* char [size] */
+    U16,
+    U32,      /* int64_t */
+    INTEGER,  /* int64_t, written as text */
+    DECIMALS, /* double [size / sizeof(double)], written as text */
+    ANY_SIGN, /* the same, and values may be 0 or negative */
+    FLOAT,    /* double */
+    PLACE,    /* struct dicom_place */
+};
+
+#define SHARED DICOM_TAG(0x5200, 0x9229)
+#define PER_FRAME DICOM_TAG(0x5200, 0x9230)
+#define MEASURES DICOM_TAG(0x0028, 0x9110)
+#define OPTICAL_PATH DICOM_TAG(0x0048, 0x0105)
+#define ORIGIN DICOM_TAG(0x0048, 0x0008)
+#define POSITION DICOM_TAG(0x0048, 0x021a)
+#define Z_OFFSET DICOM_TAG(0x0040, 0x074a)
+#define IN(member)                                                                                 \
+    offsetof(struct dicom_instance, member), sizeof((struct dicom_instance *)0)->member
+
+static const struct field {
+    uint32_t tags[3]; /* sequences around it and its own; 0 after the last */
+    enum kind kind;
+    size_t offset, size;
+} fields[] = {
+    {{DICOM_TAG(0x0008, 0x0008)}, TEXT, IN(type)},
+    {{DICOM_TAG(0x0008, 0x0016)}, TEXT, IN(sop_class)},
+    {{DICOM_TAG(0x0008, 0x0018)}, TEXT, IN(sop)},
+    {{DICOM_TAG(0x0008, 0x0019)}, TEXT, IN(pyramid)},
+    {{DICOM_TAG(0x0020, 0x000e)}, TEXT, IN(series)},
+    {{DICOM_TAG(0x0020, 0x0242)}, TEXT, IN(concatenation)}, /* or its source, without an UID */
+    {{DICOM_TAG(0x0020, 0x9161)}, TEXT, IN(concatenation)},
+    {{DICOM_TAG(0x0020, 0x9163)}, U16, IN(parts)},
+    {{DICOM_TAG(0x0020, 0x9228)}, U32, IN(first_frame)},
+    {{DICOM_TAG(0x0020, 0x9311)}, TEXT, IN(organization)},
+    {{DICOM_TAG(0x0028, 0x0002)}, U16, IN(samples)},
+    {{DICOM_TAG(0x0028, 0x0004)}, TEXT, IN(photometric)},
+    {{DICOM_TAG(0x0028, 0x0006)}, U16, IN(planar)},
+    {{DICOM_TAG(0x0028, 0x0008)}, INTEGER, IN(frames)},
+    {{DICOM_TAG(0x0028, 0x0010)}, U16, IN(rows)},
+    {{DICOM_TAG(0x0028, 0x0011)}, U16, IN(cols)},
+    {{DICOM_TAG(0x0028, 0x0100)}, U16, IN(bits_allocated)},
+    {{DICOM_TAG(0x0028, 0x0101)}, U16, IN(bits_stored)},
+    {{DICOM_TAG(0x0048, 0x0001)}, FLOAT, IN(volume_width)},
+    {{DICOM_TAG(0x0048, 0x0006)}, U32, IN(width)},
+    {{DICOM_TAG(0x0048, 0x0007)}, U32, IN(height)},
+    {{ORIGIN, Z_OFFSET}, ANY_SIGN, IN(z)},
+    {{DICOM_TAG(0x0048, 0x0010)}, TEXT, IN(label_in_image)},
+    {{OPTICAL_PATH, DICOM_TAG(0x0028, 0x2000)}, PLACE, IN(icc)},
+    {{OPTICAL_PATH, DICOM_TAG(0x0048, 0x0112)}, DECIMALS, IN(objective_power)},
+    {{OPTICAL_PATH, DICOM_TAG(0x0048, 0x0106)}, TEXT, IN(optical_path)},
+    {{DICOM_TAG(0x0048, 0x0302)}, U32, IN(optical_paths)},
+    {{DICOM_TAG(0x0048, 0x0303)}, U32, IN(focal_planes)},
+    {{SHARED, MEASURES, DICOM_TAG(0x0028, 0x0030)}, DECIMALS, IN(spacing)},
+    {{SHARED, POSITION, Z_OFFSET}, ANY_SIGN, IN(z)},
+    {{PER_FRAME}, PLACE, IN(frame_positions)},
+    {{DICOM_TAG(0x7fe0, 0x0001)}, PLACE, IN(extended_offsets)},
+    {{DICOM_TAG(0x7fe0, 0x0002)}, PLACE, IN(extended_lengths)},
+    {{DICOM_PIXELS}, PLACE, IN(pixels)},
+};
+
+/* A whole number without sign, or -1. */
+static int64_t integer(const char *text)
+{
+    const char *digits = text + strspn(text, " ");
+    const size_t n = strspn(digits, "0123456789");
+    return n > 0 && n <= 12 && !digits[n] ? atoll(digits) : -1;
+}
+
+/* n numbers, separated by \; NaN for what is none, or not positive without any_sign. */
+static void decimals(const char *text, bool any_sign, double *out, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        char *end;
+        const double v = text ? strtod(text, &end) : NAN;
+        const bool good = text && end != text && (!*end || *end == '\\' || *end == ' ');
+        out[k] = good && isfinite(v) && (v > 0 || any_sign) ? v : NAN;
+        text = text ? strchr(text, '\\') : NULL;
+        text = text ? text + 1 : NULL;
+    }
+}
+
+static void take_number(struct dicom_file *f, const struct dicom_element *e, enum kind kind,
+                        void *out)
+{
+    uint8_t b[4];
+    float v;
+    const size_t n = kind == U16 ? 2 : 4;
+    if (e->length != n || !dicom_file_bytes(f, e->at, b, n))
+        return;
+    const uint32_t bits = dicom_u32(b);
+    memcpy(&v, &bits, sizeof v);
+    if (kind == FLOAT)
+        *(double *)out = isfinite(v) && v > 0 ? (double)v : (double)NAN;
+    else
+        *(int64_t *)out = kind == U16 ? dicom_u16(b) : (int64_t)bits;
+}
+
+static void take(struct dicom_instance *i, const struct field *field, struct dicom_file *f,
+                 const struct dicom_element *e)
+{
+    char text[100];
+    void *out = (char *)i + field->offset;
+    switch (field->kind) {
+    case TEXT: dicom_file_text(f, e, out, field->size); break;
+    case INTEGER:
+        if (dicom_file_text(f, e, text, sizeof text))
+            *(int64_t *)out = integer(text);
+        break;
+    case DECIMALS:
+    case ANY_SIGN:
+        if (dicom_file_text(f, e, text, sizeof text))
+            decimals(text, field->kind == ANY_SIGN, out, field->size / sizeof(double));
+        break;
+    case PLACE: *(struct dicom_place *)out = (struct dicom_place){e->at, e->length}; break;
+    default: take_number(f, e, field->kind, out);
+    }
+}
+
+/* Is the path that of the field (1), or of a sequence around it (-1)? */
+static int compare(const struct field *field, const struct dicom_path *p)
+{
+    if (p->depth > 2)
+        return 0;
+    for (int k = 0; k <= p->depth; k++)
+        if (p->tags[k] != field->tags[k] || (k < p->depth && p->items[k] > 0))
+            return 0;
+    return p->depth == 2 || !field->tags[p->depth + 1] ? 1 : -1;
+}
+
+static enum dicom_step visit(void *ctx, struct dicom_file *f, const struct dicom_element *e,
+                             const struct dicom_path *p)
+{
+    struct dicom_instance *i = ctx;
+    for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
+        const int is = compare(&fields[k], p);
+        if (is < 0)
+            return DICOM_ENTER;
+        if (is > 0)
+            take(i, &fields[k], f, e);
+    }
+    return e->tag == DICOM_PIXELS && p->depth == 0 ? DICOM_STOP : DICOM_SKIP;
+}
+
+int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file, struct err *e)
+{
+    struct dicom_file f;
+    *i = (struct dicom_instance){.width = -1,
+                                 .height = -1,
+                                 .cols = -1,
+                                 .rows = -1,
+                                 .frames = -1,
+                                 .samples = -1,
+                                 .planar = -1,
+                                 .bits_allocated = -1,
+                                 .bits_stored = -1,
+                                 .focal_planes = -1,
+                                 .optical_paths = -1,
+                                 .first_frame = -1,
+                                 .parts = -1,
+                                 .z = NAN,
+                                 .spacing = {NAN, NAN},
+                                 .volume_width = NAN,
+                                 .objective_power = NAN};
+    int r = dicom_file_open(&f, file);
+    if (r) {
+        memcpy(i->syntax, f.syntax, sizeof i->syntax);
+        i->bytes = f.bytes;
+        if (dicom_file_is_readable(&f) &&
+            (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
+            r = err_set(e, "its header is damaged or cut off; copy the file again");
+    }
+    errno = f.code;
+    return f.code ? err_sys(e, "cannot read its header") : r;
+}
+
+/* --- what they mean --- */
+
+void dicom_instance_type(const struct dicom_instance *i, int number, char *out)
+{
+    const char *s = i->type;
+    for (; number > 0 && s; number--)
+        s = (s = strchr(s, '\\')) ? s + 1 : NULL;
+    const size_t n = s ? strcspn(s, "\\") : 0;
+    memcpy(out, s ? s : "", n < DICOM_WORD ? n : 0);
+    out[n < DICOM_WORD ? n : 0] = 0;
+    out[strcspn(out, " ")] = 0;
+}
+
+static bool type_is(const struct dicom_instance *i, int number, const char *word)
+{
+    char text[DICOM_WORD];
+    dicom_instance_type(i, number, text);
+    return !strcmp(text, word);
+}
+
+bool dicom_instance_is_slide(const struct dicom_instance *i)
+{
+    return !strcmp(i->sop_class, "1.2.840.10008.5.1.4.1.1.77.1.6");
+}
+
+bool dicom_instance_is_level(const struct dicom_instance *i)
+{
+    return dicom_instance_is_slide(i) && type_is(i, 1, "PRIMARY") && type_is(i, 2, "VOLUME") &&
+           (type_is(i, 3, "NONE") || type_is(i, 3, "RESAMPLED"));
+}
+
+bool dicom_instance_is_thumbnail(const struct dicom_instance *i)
+{
+    return dicom_instance_is_slide(i) && type_is(i, 1, "PRIMARY") && type_is(i, 2, "THUMBNAIL") &&
+           !strcmp(i->label_in_image, "NO");
+}
+
+const char *dicom_instance_syntax(const struct dicom_instance *i)
+{
+    static const struct {
+        const char *uid, *name;
+    } known[] = {{"1.2.840.10008.1.2", "not compressed"},
+                 {"1.2.840.10008.1.2.1", "not compressed"},
+                 {"1.2.840.10008.1.2.4.50", "JPEG"},
+                 {"1.2.840.10008.1.2.4.51", "JPEG of 12 bits"},
+                 {"1.2.840.10008.1.2.4.57", "lossless JPEG"},
+                 {"1.2.840.10008.1.2.4.70", "lossless JPEG"},
+                 {"1.2.840.10008.1.2.4.80", "JPEG-LS"},
+                 {"1.2.840.10008.1.2.4.81", "JPEG-LS"},
+                 {"1.2.840.10008.1.2.4.90", "JPEG 2000"},
+                 {"1.2.840.10008.1.2.4.91", "JPEG 2000"},
+                 {"1.2.840.10008.1.2.4.110", "JPEG XL"},
+                 {"1.2.840.10008.1.2.4.111", "JPEG XL"},
+                 {"1.2.840.10008.1.2.4.112", "JPEG XL"},
+                 {"1.2.840.10008.1.2.4.201", "High-Throughput JPEG 2000"},
+                 {"1.2.840.10008.1.2.4.202", "High-Throughput JPEG 2000"},
+                 {"1.2.840.10008.1.2.4.203", "High-Throughput JPEG 2000"},
+                 {"1.2.840.10008.1.2.5", "run lengths"}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (!strcmp(i->syntax, known[k].uid))
+            return known[k].name;
+    return i->syntax[0] ? i->syntax : "of an unknown kind";
+}
+
+bool dicom_instance_is_j2k(const struct dicom_instance *i)
+{
+    return !strcmp(dicom_instance_syntax(i), "JPEG 2000");
+}
+
+bool dicom_instance_is_native(const struct dicom_instance *i)
+{
+    return !strcmp(dicom_instance_syntax(i), "not compressed");
+}
+
+bool dicom_instance_is_gray(const struct dicom_instance *i)
+{
+    return !strcmp(i->photometric, "MONOCHROME2");
+}
+
+/* Does the file state colours that such streams have? */
+static bool has_colours(const struct dicom_instance *i)
+{
+    static const struct {
+        const char *photometric;
+        bool jpeg, j2k, native;
+    } known[] = {{"RGB", true, true, true},           {"YBR_FULL", true, true, false},
+                 {"YBR_FULL_422", true, true, false}, {"YBR_ICT", false, true, false},
+                 {"YBR_RCT", false, true, false},     {"MONOCHROME2", true, true, true}};
+    const bool is_j2k = dicom_instance_is_j2k(i), is_native = dicom_instance_is_native(i);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (!strcmp(i->photometric, known[k].photometric))
+            return is_native ? known[k].native : is_j2k ? known[k].j2k : known[k].jpeg;
+    return false;
+}
+
+static bool is_side(int64_t px)
+{
+    return px >= LEAST_TILE && px <= MOST_TILE;
+}
+
+const char *dicom_instance_obstacle(const struct dicom_instance *i)
+{
+    const bool is_native = dicom_instance_is_native(i);
+    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i) && !is_native)
+        return "its pixels are not baseline JPEG, JPEG 2000 or uncompressed";
+    if (!is_native && i->pixels.bytes != DICOM_UNDEFINED)
+        return "it has no compressed frames";
+    if (is_native && i->pixels.bytes == DICOM_UNDEFINED)
+        return "its frames are items, but its transfer syntax says that they are not compressed";
+    if (is_native && i->planar > 0)
+        return "R, G and B of its uncompressed frames lie apart";
+    if (i->bits_allocated != 8 || i->bits_stored != 8)
+        return "its pixels are not 8-bit colour or gray";
+    if (!strcmp(i->photometric, "MONOCHROME1"))
+        return "its gray is inverted (MONOCHROME1)";
+    if (i->samples != (dicom_instance_is_gray(i) ? 1 : 3))
+        return "its pixels are not 8-bit colour or gray";
+    if (!has_colours(i))
+        return "its PhotometricInterpretation does not go with its compression";
+    if (i->concatenation[0] && i->first_frame < 0)
+        return "it is a part of a level, but does not state its first frame";
+    if (!is_side(i->cols) || !is_side(i->rows))
+        return "its tiles are smaller than 8 px or larger than 4,096 px";
+    return NULL;
+}
+
+int dicom_instance_check_single(const struct dicom_instance *i, struct err *e)
+{
+    if (i->focal_planes > 1)
+        return err_set(e,
+                       "its frames are %" PRId64 " focal planes; export the plane that is to be "
+                       "converted as a series of its own",
+                       i->focal_planes);
+    if (i->optical_paths > 1)
+        return err_set(e,
+                       "its frames are %" PRId64 " optical paths; export the path that is to be "
+                       "converted as a series of its own",
+                       i->optical_paths);
+    return 0;
+}
+
+void dicom_instance_mpp(const struct dicom_instance *i, double *x, double *y)
+{
+    *x = 1000 * i->spacing[1];
+    *y = 1000 * i->spacing[0];
+    if (isnan(*x) && isnan(*y) && i->width > 0)
+        *x = *y = 1000 * i->volume_width / (double)i->width;
 }

@@ -14,7 +14,7 @@
 #define WSI_DICOM_FRAMES_H
 
 #include "common/base/err.h"
-#include "convert/readers/dicom_instance.h"
+#include "convert/readers/dicom_file.h"
 #include "convert/readers/tile_file.h"
 
 #include <stdbool.h>
