@@ -13,7 +13,7 @@
 #include "process/map/map_formats.h"
 #include "process/map/map_source.h"
 #include "process/map/map_tiff.h"
-#include "process/options/choice.h"
+#include "process/options/list.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
-#include "process/options/choice.h"
+#include "process/options/list.h"
 
 #include <math.h>
 #include <stdlib.h>

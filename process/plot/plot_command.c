@@ -11,7 +11,6 @@
 #include "process/draw/feature.h"
 #include "process/draw/svg.h"
 #include "process/map/map_source.h"
-#include "process/options/choice.h"
 #include "process/options/list.h"
 #include "process/options/options.h"
 
