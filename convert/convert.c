@@ -17,7 +17,7 @@
 #include "convert/convert_options.h"
 #include "convert/convert_tile.h"
 #include "convert/plan.h"
-#include "convert/privacy/head.h"
+#include "convert/privacy/identifiers.h"
 #include "convert/readers/slide.h"
 #include "convert/tissue/overview.h"
 #include "convert/tissue/tissue.h"

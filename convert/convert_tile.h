@@ -7,7 +7,7 @@
 #include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
 #include "convert/convert_options.h"
-#include "convert/privacy/head.h"
+#include "convert/privacy/identifiers.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
 #include "convert/tile/glass.h"

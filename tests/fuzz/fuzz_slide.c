@@ -7,7 +7,6 @@
  * unless its last byte is odd: random bytes would never get past them.
  */
 #include "common/codec/jpeg_stream.h"
-#include "convert/privacy/head.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide.h"
