@@ -307,7 +307,7 @@ struct result; /* a file that is open: result_read.h */
  *
  * The attributes of results: one row each, from which writing, reading, comparing, `h5spec info`
  * and the columns of tables follow. To add one, add a member to the struct in result.h and a row
- * in result_fields.c.
+ * in result.c.
  */
 
 /* The sets of rows. */

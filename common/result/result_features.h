@@ -9,7 +9,7 @@
 
 const char *result_spectrum_name(int sample); /* of the dataset */
 
-/* Writes everything but maps and attributes that have rows (result_fields.h) into the slide's
+/* Writes everything but maps and attributes that have rows (result.h) into the slide's
  * group. */
 int result_put_features(hid_t o, const struct result_params *p, const struct result_slide *s,
                         struct err *e);
