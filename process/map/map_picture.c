@@ -4,9 +4,9 @@
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
-#include "process/draw/axis.h"
 #include "process/draw/colours.h"
 #include "process/draw/png_file.h"
+#include "process/draw/svg.h"
 
 #include <inttypes.h>
 #include <math.h>

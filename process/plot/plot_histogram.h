@@ -7,7 +7,6 @@
 #ifndef WSI_PLOT_HISTOGRAM_H
 #define WSI_PLOT_HISTOGRAM_H
 
-#include "process/draw/axis.h"
 #include "process/draw/svg.h"
 #include "process/plot/curves.h"
 

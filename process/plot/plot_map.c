@@ -1,10 +1,10 @@
 /* plot_map.c - see plot_map.h. */
 #include "process/plot/plot_map.h"
 
-#include "process/draw/axis.h"
 #include "process/draw/colours.h"
 #include "process/draw/feature.h"
 #include "process/draw/shrink.h"
+#include "process/draw/svg.h"
 #include "process/map/map_source.h"
 
 #include <math.h>
