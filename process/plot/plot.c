@@ -5,7 +5,6 @@
 #include "process/draw/feature.h"
 #include "process/draw/svg.h"
 #include "process/map/map_source.h"
-#include "process/plot/curves.h"
 #include "process/plot/plot_histogram.h"
 #include "process/plot/plot_map.h"
 

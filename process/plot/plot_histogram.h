@@ -7,10 +7,61 @@
 #ifndef WSI_PLOT_HISTOGRAM_H
 #define WSI_PLOT_HISTOGRAM_H
 
+#include "common/base/err.h"
+#include "common/result/result.h"
 #include "process/draw/svg.h"
-#include "process/plot/curves.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * --- curves ---
+ *
+ * The histograms of slides as curves: share of a slide's values per dB.
+ *
+ * A cell is a whole number of neighbouring bins, at most 0.5 dB together, or one bin if bins are
+ * wider. share[cell] is the part of ALL values of the slide (0 to 1, values outside the
+ * histogram's range included) that lie in the cell, divided by the cell's width in dB.
+ */
+
+struct curve {
+    const char *file; /* the result, as the caller named it */
+    char *name;       /* the slide in it; owned */
+    int64_t windows;
+    double mean, std; /* dB */
+    double *share;    /* [cells], 1/dB; owned */
+};
+
+struct curves {
+    struct result_params params; /* of all files */
+    int64_t cell_bins, cells;    /* bins per cell (the last may have fewer), cells */
+    int64_t n;
+    struct curve *list;        /* [n], in the order of the files, by name within a file */
+    struct result_counts all;  /* sum over the list */
+    int64_t empty;             /* chosen slides without a counted window; not in the list */
+    int64_t partial;           /* slides of the list without some of their groups */
+    int64_t gray;              /* slides of the list made from 8-bit gray */
+    struct result_slide slide; /* with `keep`: the only slide, maps included */
+};
+
+/* Loads the slides whose names equal or match (fnmatch) one of the patterns; all without patterns.
+ * Every pattern must find a slide, and all files must have the same parameters. With `keep` exactly
+ * one slide must be chosen. Free with curves_free, also after a failure. */
+int curves_load(struct curves *c, char *const *files, int n_files, const char *const *patterns,
+                int n_patterns, bool keep, struct err *e);
+void curves_free(struct curves *c);
+
+/* Edges of a cell, dB. */
+double curves_low(const struct curves *c, int64_t cell);
+double curves_high(const struct curves *c, int64_t cell);
+/* out[cells]: the mean of the curves, each slide with the same weight. */
+void curves_mean(const struct curves *c, double *out);
+/* out[n][cells]: in each cell the quantiles q[n] (0 to 1) of the curves, linear between them. */
+void curves_quantiles(const struct curves *c, const double *q, int n, double *const *out);
+/* Widens [*low, *high] to what holds a curve but for 0.05 % of its values on each side. */
+void curves_fit(const struct curves *c, const double *share, double *low, double *high);
+/* Share of a slide's values outside [low, high]; those of a cell that is cut count as outside. */
+double curves_outside(const struct curves *c, const double *share, double low, double high);
 
 enum { PLOT_QUANTILES = 5 };
 
