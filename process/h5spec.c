@@ -3,13 +3,7 @@
  */
 #include "common/base/cli.h"
 #include "common/hdf5/h5_library.h"
-#include "process/commands/commands.h"
-#include "process/map/map.h"
-#include "process/plot/plot.h"
-#ifdef HAVE_PNG
-#include "process/report/report.h"
-#endif
-#include "process/run/run.h"
+#include "process/options/commands.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,8 +6,6 @@
  * The distance between two slides is W1, the Wasserstein-1 distance of their histograms in dB; maps
  * are compared window by window.
  */
-#include "process/commands/commands.h"
-
 #include "common/base/cli.h"
 #include "common/base/csv.h"
 #include "common/base/err.h"
@@ -19,6 +17,7 @@
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
+#include "process/options/commands.h"
 #include "process/options/options.h"
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
  */
 #include "common/base/cli.h"
 #include "common/result/result_read.h"
-#include "process/commands/commands.h"
 #include "process/commands/info_forms.h"
+#include "process/options/commands.h"
 
 #include <math.h>
 #include <stdlib.h>

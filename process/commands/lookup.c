@@ -6,7 +6,7 @@
 #include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/store/store.h"
-#include "process/commands/commands.h"
+#include "process/options/commands.h"
 
 #include <inttypes.h>
 #include <stdio.h>

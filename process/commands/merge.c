@@ -1,6 +1,4 @@
 /* merge.c - h5spec merge: results added up into one file. */
-#include "process/commands/commands.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -12,6 +10,7 @@
 #include "common/result/result_merge.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
+#include "process/options/commands.h"
 
 #include <inttypes.h>
 #include <stdio.h>

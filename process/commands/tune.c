@@ -8,17 +8,16 @@
  * unpacks the chunks that it touches, on one thread; as many of them as fit into a second are
  * measured, and the rest is extrapolated.
  */
-#include "common/base/memory.h"
-#include "process/commands/commands.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "common/store/chunks.h"
 #include "common/store/store.h"
+#include "process/options/commands.h"
 #include "process/spectrum/spectrum.h"
 
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "common/result/result_read.h"
 #include "common/store/chunks.h"
 #include "common/store/store.h"
-#include "process/commands/commands.h"
+#include "process/options/commands.h"
 
 #include <inttypes.h>
 #include <stdio.h>

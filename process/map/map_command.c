@@ -1,6 +1,4 @@
 /* map_command.c - the command line of `h5spec map`; see map.h. */
-#include "process/map/map.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -11,6 +9,7 @@
 #include "process/draw/feature.h"
 #include "process/map/map_tiff.h"
 #include "process/map/map_write.h"
+#include "process/options/commands.h"
 #include "process/options/list.h"
 #include "process/options/options.h"
 

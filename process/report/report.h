@@ -19,8 +19,6 @@
  */
 #ifndef WSI_REPORT_H
 #define WSI_REPORT_H
-
-#include "common/base/command.h"
 #include "common/base/err.h"
 #include "process/report/report_setup.h"
 
@@ -32,9 +30,5 @@
  * many slides have each; inputs without numbers fail. */
 int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
                  int64_t verdicts[REPORT_VERDICTS], struct err *e);
-
-extern const struct command report_options;
-/* The command; returns the exit status. */
-int report_main(int argc, char **argv);
 
 #endif

@@ -1,6 +1,4 @@
 /* report_command.c - the command line of `h5spec report`; see report.h. */
-#include "process/report/report.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -8,8 +6,10 @@
 #include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
+#include "process/options/commands.h"
 #include "process/options/list.h"
 #include "process/options/options.h"
+#include "process/report/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

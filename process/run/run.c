@@ -1,6 +1,4 @@
 /* run.c - see run.h. */
-#include "process/run/run.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -13,6 +11,7 @@
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "common/store/store.h"
+#include "process/options/commands.h"
 #include "process/options/failures.h"
 #include "process/run/live.h"
 #include "process/run/results.h"

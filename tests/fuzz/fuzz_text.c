@@ -15,14 +15,9 @@
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/tiff_level.h"
 #include "convert/tissue/tissue_mask.h"
-#include "process/commands/commands.h"
+#include "process/options/commands.h"
 #include "process/options/options.h"
-#include "process/plot/plot.h"
 #include "tests/fuzz/fuzz.h"
-#ifdef HAVE_PNG
-#include "process/map/map.h"
-#include "process/report/report.h"
-#endif
 
 #include <math.h>
 #include <stdio.h>
