@@ -1,4 +1,4 @@
-/* map_command.c - the command line of `h5spec map`; see map.h. */
+/* map_command.c - the command line of `h5spec map`; see commands.h. */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"

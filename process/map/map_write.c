@@ -1,4 +1,4 @@
-/* map_write.c - see map.h: slide by slide. */
+/* map_write.c - see map_write.h: slide by slide. */
 #include "process/map/map_write.h"
 
 #include "common/base/cli.h"

@@ -18,6 +18,7 @@
 #include "process/draw/shrink.h"
 #include "process/draw/svg.h"
 #include "process/map/map_source.h"
+#include "process/options/commands.h"
 #include "process/options/list.h"
 #include "process/options/options.h"
 #include "process/plot/plot_histogram.h"
