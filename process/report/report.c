@@ -12,7 +12,6 @@
 #include "process/draw/page.h"
 #include "process/report/report_page.h"
 #include "process/report/report_pictures.h"
-#include "process/report/report_setup.h"
 #include "process/report/report_slides.h"
 #include "process/report/report_view.h"
 

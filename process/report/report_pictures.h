@@ -9,9 +9,8 @@
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H
-
 #include "common/result/result.h"
-#include "process/report/report_setup.h"
+#include "process/report/report.h"
 
 #include <stdbool.h>
 #include <stdio.h>
