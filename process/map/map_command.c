@@ -7,7 +7,7 @@
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "process/draw/feature.h"
-#include "process/map/map_tiff.h"
+#include "process/map/map_formats.h"
 #include "process/map/map_write.h"
 #include "process/options/commands.h"
 #include "process/options/list.h"

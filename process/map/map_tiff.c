@@ -1,10 +1,9 @@
-/* map_tiff.c - see map_tiff.h. */
-#include "process/map/map_tiff.h"
-
+/* map_tiff.c - see map_formats.h. */
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "process/draw/html.h"
+#include "process/map/map_formats.h"
 #include "process/map/map_setup.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* map_tiff_none.c - builds without libtiff; see map_tiff.h. */
-#include "process/map/map_tiff.h"
+/* map_tiff_none.c - builds without libtiff; see map_formats.h. */
+#include "process/map/map_formats.h"
 
 bool map_tiff_available(void)
 {

@@ -12,7 +12,6 @@
 #include "process/draw/png_file.h"
 #include "process/map/map_formats.h"
 #include "process/map/map_source.h"
-#include "process/map/map_tiff.h"
 #include "process/options/list.h"
 
 #include <errno.h>
