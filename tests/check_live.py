@@ -33,7 +33,7 @@ def picture(folder, number=1):
     return png(bytes_in(os.path.join(folder, "%d.png" % number)))[0]
 
 
-CLEAR = 254  # colours.h
+CLEAR = 254  # raster.h
 
 
 def test_pictures_grow_and_do_not_change():

@@ -22,7 +22,7 @@ if "map" not in run(H5SPEC, "--help").out:
     sys.exit(0)
 
 N, S = 256, 128
-MAP_COLOURS, INK, STROKE, GROUND, CLEAR = 250, 251, 253, 252, 254  # process/draw/colours.h
+MAP_COLOURS, INK, STROKE, GROUND, CLEAR = 250, 251, 253, 252, 254  # process/draw/raster.h
 RANGES = {"mean_db": (20, 60), "std_db": (10, 26), "level_db": (30, 75), "focus_db": (-50, -15), "fine_db": (-30, -15),
           "sharp_db": (-32, -12), "tissue": (0, 100), "gray": (0, 255), "row_step": (0, 127), "column_step": (0, 127)}
 

@@ -1,7 +1,7 @@
 /* png_file.c - see png_file.h. */
 #include "process/draw/png_file.h"
 
-#include "process/draw/colours.h"
+#include "process/draw/raster.h"
 
 #include <assert.h>
 #include <png.h>

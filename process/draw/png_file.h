@@ -47,7 +47,7 @@ int png_file_row(struct png_file *p, const uint8_t *row, struct err *e);
 int png_file_end(struct png_file *p, struct err *e);
 void png_file_free(struct png_file *p); /* NULL is fine */
 
-/* A whole picture of one byte per pixel, u8 [height][width]: colours of colours.h, of which the
+/* A whole picture of one byte per pixel, u8 [height][width]: colours of raster.h, of which the
  * palette has the first `entries`. */
 int png_file_colours(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, int entries,
                      int level, struct err *e);

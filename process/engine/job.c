@@ -7,7 +7,7 @@
 #include "common/base/stop.h"
 #include "common/store/gray.h"
 #include "common/store/store.h"
-#include "process/draw/shrink.h"
+#include "process/draw/raster.h"
 #include "process/engine/job_windows.h"
 #include "process/spectrum/spectrum_open.h"
 

@@ -1,12 +1,11 @@
 /* map_picture.c - see map_formats.h. */
-#include "process/map/map_formats.h"
-
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
-#include "process/draw/colours.h"
 #include "process/draw/png_file.h"
+#include "process/draw/raster.h"
 #include "process/draw/svg.h"
+#include "process/map/map_formats.h"
 
 #include <inttypes.h>
 #include <math.h>

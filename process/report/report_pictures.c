@@ -4,10 +4,9 @@
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/codec/jpeg_encoder.h"
-#include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/png_file.h"
-#include "process/draw/shrink.h"
+#include "process/draw/raster.h"
 
 #include <inttypes.h>
 #include <math.h>

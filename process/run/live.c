@@ -8,11 +8,10 @@
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/result/result.h"
-#include "process/draw/colours.h"
 #include "process/draw/html.h"
 #include "process/draw/page.h"
 #include "process/draw/png_file.h"
-#include "process/draw/shrink.h"
+#include "process/draw/raster.h"
 
 #include <errno.h>
 #include <inttypes.h>
