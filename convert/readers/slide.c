@@ -4,9 +4,9 @@
 #include "common/base/err.h"
 #include "common/base/read_at.h"
 #include "convert/readers/dicom_file.h"
-#include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_metadata.h"
+#include "convert/readers/slide_ndpi.h"
 #include "convert/readers/tiff_file.h"
 
 #include <ctype.h>

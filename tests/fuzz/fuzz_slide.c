@@ -8,8 +8,8 @@
  */
 #include "common/codec/jpeg_stream.h"
 #include "convert/privacy/identifiers.h"
-#include "convert/readers/ndpi_level.h"
 #include "convert/readers/slide.h"
+#include "convert/readers/slide_ndpi.h"
 #include "convert/readers/tiff_file.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 /*
- * ndpi_level.h - one level of a Hamamatsu NDPI file, as tiles.
+ * slide_ndpi.h - Hamamatsu NDPI: one level of a file, as tiles.
  *
  * A level is one JPEG of the whole picture, with a restart marker after every few MCUs. Tag 65426
  * says where in the stream each of these intervals begins; in long streams tag 65432 has the upper
@@ -9,8 +9,8 @@
  * chroma is interpolated between rows, and those of OpenSlide, which decodes each interval by
  * itself.
  */
-#ifndef WSI_NDPI_LEVEL_H
-#define WSI_NDPI_LEVEL_H
+#ifndef WSI_SLIDE_NDPI_H
+#define WSI_SLIDE_NDPI_H
 
 #include "common/base/err.h"
 #include "convert/readers/tile_file.h"
