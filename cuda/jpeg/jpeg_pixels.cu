@@ -1,10 +1,8 @@
 /*
  * jpeg_pixels.cu - from coefficients to pixels: one block per tile, row of MCUs by row of MCUs; see
- * jpeg.h, jpeg_dct.cuh and jpeg_colour.cuh.
+ * jpeg.h and jpeg_dct.cuh.
  */
 #include "cuda/jpeg/jpeg.h"
-
-#include "cuda/jpeg/jpeg_colour.cuh"
 #include "cuda/jpeg/jpeg_dct.cuh"
 
 /* --- 4:4:4 and gray: every MCU is a block of 8 x 8 pixels --- */

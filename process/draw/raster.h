@@ -1,10 +1,11 @@
 /*
  * raster.h - maps as pixels: their colours, and pictures in fewer pixels.
  *
- * The colours are cividis, from dark blue (low) to yellow (high): J. R. Nunez, C. R. Anderton, R. S. Renslow, "Optimizing colormaps with consideration
- * for color vision deficiency to enable accurate interpretation of scientific data", PLoS ONE 13
- * (2018), e0199239, doi 10.1371/journal.pone.0199239. Brightness grows evenly, and people who
- * cannot tell red from green see the same order.
+ * The colours are cividis, from dark blue (low) to yellow (high): J. R. Nunez, C. R. Anderton,
+ * R. S. Renslow, "Optimizing colormaps with consideration for color vision deficiency to enable
+ * accurate interpretation of scientific data", PLoS ONE 13 (2018), e0199239, doi
+ * 10.1371/journal.pone.0199239. Brightness grows evenly, and people who cannot tell red from green
+ * see the same order.
  *
  * Pictures in PNG have a palette of COLOURS_PALETTE entries: the first COLOURS_MAP are cividis,
  * the others are below. One byte per pixel keeps files small. Any thread.
