@@ -30,7 +30,7 @@ COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o $(B)/common/codec/h5j2k.o,$(
 NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide)
 CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)),$(call objects,convert/*.c convert/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
-NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ draw/page map/ report/ run/live))
+NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ map/ report/ run/live))
 PROCESS  := $(filter-out $(call objects,$(NO_PNG) process/map/map_tiff$(if $(MAP_TIFF),_none).c), \
               $(call objects,process/*.c process/*/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,$(foreach e,c cu,cuda/*.$e cuda/*/*.$e)))
@@ -77,7 +77,7 @@ $(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.j
 	$(call show,GEN $@)for f in $^; do n=$$(basename $$f | tr . _); \
 	  echo "static const unsigned char $$n[] = {"; od -An -v -tu1 $$f | sed 's/[0-9][0-9]*/&,/g'; \
 	  echo "}; static const char $${n}_sha256[] = \"$$(sha256sum <$$f | cut -c1-64)\";"; done >$@
-$(B)/process/draw/page.o: $(B)/page_files.h
+$(B)/process/draw/html.o: $(B)/page_files.h
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))

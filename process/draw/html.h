@@ -7,7 +7,6 @@
  */
 #ifndef WSI_HTML_H
 #define WSI_HTML_H
-
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,5 +20,25 @@ void html_json(FILE *f, const char *s);
 void html_number(FILE *f, double x, int digits);
 /* Base64 with padding, without line breaks. */
 void html_base64(FILE *f, const uint8_t *bytes, size_t n);
+
+/*
+ * --- what pages share ---
+ *
+ * The parts that pages share: head, content security policy, style and script.
+ *
+ * The Makefile embeds page.css and page.js, which are beside this file, and process/run/live.js. A
+ * page allows exactly these by their SHA-256, and pictures as data: URIs; it loads nothing else.
+ */
+
+/* What reports begin with, so that the program knows its own. */
+#define PAGE_REPORT_HEAD "<!DOCTYPE html>\n<!-- h5spec report -->\n"
+#define PAGE_LIVE_HEAD "<!DOCTYPE html>\n<!-- h5spec live -->\n"
+
+enum page_kind { PAGE_REPORT, PAGE_LIVE };
+
+/* Everything up to <body>. */
+void page_begin(FILE *f, enum page_kind kind, const char *title);
+/* The script, and the end of the page. `f` may get more before it, nothing after it. */
+void page_script(FILE *f, enum page_kind kind);
 
 #endif

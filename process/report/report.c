@@ -9,7 +9,7 @@
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
-#include "process/draw/page.h"
+#include "process/draw/html.h"
 #include "process/report/report_page.h"
 #include "process/report/report_pictures.h"
 #include "process/report/report_slides.h"

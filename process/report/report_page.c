@@ -3,7 +3,6 @@
 
 #include "common/base/version.h"
 #include "process/draw/html.h"
-#include "process/draw/page.h"
 #include "process/draw/raster.h"
 #include "process/report/report_pictures.h"
 #include "process/report/report_view.h"

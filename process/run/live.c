@@ -9,7 +9,6 @@
 #include "common/base/publish.h"
 #include "common/result/result.h"
 #include "process/draw/html.h"
-#include "process/draw/page.h"
 #include "process/draw/png_file.h"
 #include "process/draw/raster.h"
 
