@@ -1,0 +1,99 @@
+/*
+ * sample.h - what a sample of the tiles shows: of the glass, and of earlier compression.
+ *
+ * --- glass: noise, lines, uneven light ---
+ *
+ * A cell has 4 x 4 blocks of 8 x 8 px. It is glass if its mean gray and that of its neighbours in
+ * the tile, also across a corner, are at least that from which on the tissue map calls a cell
+ * glass. Cells of flat white, 255, were not scanned, and take no part unless too few are left.
+ *
+ * The variance of a cell has four parts: that between the means of its blocks, and within these
+ * what only depends on the row, what only depends on the column, and the rest.
+ *
+ *   glass_gray     median over the cells of their mean gray
+ *   glass_range    from the 5th to the 95th percentile of the same
+ *   glass_std      median of their standard deviations
+ *   glass_rows, glass_columns, glass_grain: parts of the cells in which the second, the third and
+ *                  the fourth part of the variance is the largest
+ *
+ * The blocks come from the coefficients of a JPEG tile, or from pixels. Sums are whole numbers, so
+ * that the order of the tiles does not matter. It needs 32 cells.
+ *
+ * One thread at a time.
+ */
+#ifndef WSI_TILE_SAMPLE_H
+#define WSI_TILE_SAMPLE_H
+
+#include "common/base/err.h"
+#include "common/base/glass_numbers.h"
+#include "common/codec/jpeg_decoder.h"
+#include "common/codec/jpeg_stream.h"
+
+#include <stdint.h>
+
+struct glass_cell {
+    double gray, std;
+    uint8_t least, kind; /* gray of the darkest neighbour, rounded down; part of the variance */
+};
+
+/* The cells of some tiles that are bright enough to be glass. Starts as {0}. */
+struct glass {
+    int64_t n, room;
+    struct glass_cell *cell;   /* [n], owned */
+    struct jpeg_blocks blocks; /* of one tile; owned */
+};
+
+/* Adds the cells of a tile whose blocks are in g->blocks; cols x rows px of it count. */
+int glass_add(struct glass *g, int64_t cols, int64_t rows, struct err *e);
+/* Fills in g->blocks from cols x rows pixels, [rows][pitch][channels] u8; 3: RGB, 1: gray. */
+int glass_take_pixels(struct glass *g, const uint8_t *pixels, int channels, int64_t pitch,
+                      int64_t cols, int64_t rows, struct err *e);
+/* Adds the cells of another. */
+int glass_join(struct glass *g, const struct glass *other, struct err *e);
+/* dark: gray of tissue is below. NaN each if there is too little glass. Reorders the cells. */
+void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS]);
+void glass_free(struct glass *g);
+
+/*
+ * --- how JPEG tiles were compressed ---
+ *
+ * How a slide's JPEG tiles were compressed: quality, subsampling, and whether they had been
+ * compressed before.
+ *
+ * quality      The IJG quality (ITU-T T.81, table K.1, scaled as libjpeg does) whose luma table is
+ *              nearest to that of the tile, by the sum of absolute differences. Of several tiles
+ *              the lowest.
+ * subsampling  "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1" or "gray"; "other" for other factors, or
+ *              if the tiles differ.
+ * twice        0 to 1. A JPEG that was decoded and compressed again less strongly, on the same grid
+ *              of blocks, has gaps at regular distances among its quantised coefficients.
+ *              Let n_k be the number of luma blocks in which coefficient z is k or -k, k = 1..64,
+ *              and S(f) = sum n_k cos(2 pi f k) / sum n_k for f = 0, 1/256 .. 1/2. S falls for
+ *              coefficients that were quantised once, and rises towards f = (second quantiser) /
+ *              (first one) for others. The score is the mean over z = 1..9 of the largest rise,
+ *              among those z with at least 500 blocks; at most 1. (T. Pevny and J. Fridrich,
+ *              Detection of double-compression in JPEG images, IEEE Trans. Inf. Forensics Secur.
+ *              3, 247, 2008, describes such histograms.) An earlier compression leaves
+ *              no trace if it was finer than the last one or used another grid of blocks.
+ *
+ * One thread at a time.
+ */
+
+/* What tiles show. Starts as {0}. */
+struct jpeg_past {
+    int64_t tiles;
+    int quality; /* 1 to 100 */
+    char subsampling[8];
+    struct jpeg_counts counts;
+};
+
+/* Adds a whole tile, and describes its blocks. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out.
+ */
+int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
+                  struct jpeg_blocks *blocks, struct err *e);
+/* Adds what another thread has found; the order does not matter. */
+void jpeg_past_join(struct jpeg_past *p, const struct jpeg_past *other);
+/* 0 to 1; NaN if the tiles show too little. */
+double jpeg_past_twice(const struct jpeg_past *p);
+
+#endif
