@@ -12,6 +12,7 @@
 #include "process/draw/html.h"
 #include "process/report/report_page.h"
 #include "process/report/report_pictures.h"
+#include "process/report/report_setup.h"
 #include "process/report/report_slides.h"
 #include "process/report/report_view.h"
 

@@ -19,31 +19,11 @@
  */
 #ifndef WSI_REPORT_H
 #define WSI_REPORT_H
-
 #include "common/base/err.h"
+#include "process/report/report_setup.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* From the best to the worst; see report_view.h. */
-enum report_verdict { REPORT_PASS, REPORT_NOT_JUDGED, REPORT_REVIEW, REPORT_FAIL, REPORT_VERDICTS };
-enum report_pictures { REPORT_AUTO, REPORT_ALL, REPORT_MAPS, REPORT_NONE };
-
-struct report_setup {
-    const char *output, *title;
-    char *const *files; /* results */
-    int n_files;
-    char *const *folders; /* searched for results: their lists of failed slides are shown */
-    int n_folders;
-    char *const *words; /* [n_words], the command line behind `h5spec report` */
-    int n_words;
-    const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
-    const char *csv, *multiqc, *key;
-    bool number_names; /* names are replaced by numbers; `key` is where they are written */
-    enum report_pictures pictures;
-    int64_t max_size; /* bytes of the page */
-    int threads;
-};
 
 /* Writes the page and what else is asked for. *bad gets the number of inputs that could not be
  * used (the page lists them), *trouble whether the machine was why for one of them, verdicts[] how

@@ -3,7 +3,8 @@
  */
 #ifndef WSI_REPORT_GROUPS_H
 #define WSI_REPORT_GROUPS_H
-#include "process/report/report.h"
+
+#include "process/report/report_setup.h"
 #include "process/report/report_slides.h"
 
 /* Starts as {0}. */

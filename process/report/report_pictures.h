@@ -9,8 +9,9 @@
  */
 #ifndef WSI_REPORT_PICTURES_H
 #define WSI_REPORT_PICTURES_H
+
 #include "common/result/result.h"
-#include "process/report/report.h"
+#include "process/report/report_setup.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,9 +3,10 @@
  */
 #ifndef WSI_REPORT_VIEW_H
 #define WSI_REPORT_VIEW_H
-#include "process/report/report.h"
+
 #include "process/report/report_groups.h"
 #include "process/report/report_scores.h"
+#include "process/report/report_setup.h"
 
 /*
  * The thresholds of --limits.

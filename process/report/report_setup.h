@@ -1,0 +1,30 @@
+/*
+ * report_setup.h - what a report is asked for. See report.h.
+ */
+#ifndef WSI_REPORT_SETUP_H
+#define WSI_REPORT_SETUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From the best to the worst; see report_view.h. */
+enum report_verdict { REPORT_PASS, REPORT_NOT_JUDGED, REPORT_REVIEW, REPORT_FAIL, REPORT_VERDICTS };
+enum report_pictures { REPORT_AUTO, REPORT_ALL, REPORT_MAPS, REPORT_NONE };
+
+struct report_setup {
+    const char *output, *title;
+    char *const *files; /* results */
+    int n_files;
+    char *const *folders; /* searched for results: their lists of failed slides are shown */
+    int n_folders;
+    char *const *words; /* [n_words], the command line behind `h5spec report` */
+    int n_words;
+    const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
+    const char *csv, *multiqc, *key;
+    bool number_names; /* names are replaced by numbers; `key` is where they are written */
+    enum report_pictures pictures;
+    int64_t max_size; /* bytes of the page */
+    int threads;
+};
+
+#endif
