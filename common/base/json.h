@@ -28,7 +28,7 @@ void json_count(const char *key, uint64_t value);
 void json_bool(const char *key, bool value);
 void json_real(const char *key, double value);
 
-/* Why an input failed: , "message": "...", "cause": "trouble" of the machine, or "input" (err.h). */
+/* Why an input failed: , "message": "...", "cause": "trouble" (of the machine: err.h) or "input" */
 void json_failure(const struct err *why);
 /* Ends the line of JSON about an input and flushes it:
  *     , "host": "n3", "time": "2026-11-23T20:05:01Z"}
