@@ -215,8 +215,7 @@ static int open_buffers(struct convert *c, int depth, struct err *e)
     c->codecs = memory_need((size_t)c->o->threads, sizeof *c->codecs);
     c->items = memory_need((size_t)c->depth, sizeof *c->items);
     for (int t = 0; t < c->o->threads; t++)
-        if (!(c->codecs[t] = codec_create(e)))
-            return -1;
+        c->codecs[t] = codec_create();
     for (int k = 0; k < c->depth; k++) {
         if (!(c->items[k].pixels = memory_try_zero(1, whole, e)) ||
             (!keeps && !(c->items[k].packed = memory_try(1, whole, e))))

@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     j.codecs = calloc((size_t)threads, sizeof *j.codecs);
     for (int t = 0; t < threads; t++) {
         j.buffers[t] = malloc(2 * READ_BYTES + (size_t)store_chunk_bytes(store_info(j.store)));
-        j.codecs[t] = codec_create(&e);
+        j.codecs[t] = codec_create();
     }
     for (int r = 0; r < RUNS; r++) {
         j.next = 0;

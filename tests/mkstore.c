@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         listed += store_group_chunk_rows(&i, g) * columns;
     }
     const struct codec *codec = codec_find(argv[4]);
-    struct codec_work *w = codec_create(&e);
+    struct codec_work *w = codec_create();
     if (!codec)
         err_set(&e, "no codec %s", argv[4]);
     if (!codec || !w)

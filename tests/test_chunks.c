@@ -60,7 +60,7 @@ static int write_store(const char *codec, struct err *e)
                            .group_count = 2,
                            .codec = codec_find(codec)};
     const struct codec_params p = store_codec_params(&i);
-    struct codec_work *c = codec_create(e);
+    struct codec_work *c = codec_create();
     struct store_writer *w = c ? store_create(path, &i, e) : NULL;
     int64_t bytes;
     int r = w ? 0 : -1;

@@ -106,7 +106,7 @@ static void test_codec(void)
     unsigned char *in = malloc(N), *out = malloc(N), *back = malloc(N);
     const struct codec_params p = {codec_find("deflate"), 250, 400, 1},
                               shorter = {p.codec, N - 1, 1, 1};
-    struct codec_work *w = codec_create(&e);
+    struct codec_work *w = codec_create();
     size_t n = 0;
     EXPECT(codec_find("nonsense") == NULL && w);
     for (int k = 0; k < N; k++)

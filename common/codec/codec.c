@@ -2,6 +2,7 @@
  * of them share. */
 #include "common/codec/codec.h"
 
+#include "common/base/memory.h"
 #include "common/codec/j2k.h"
 #include "common/codec/jpeg_decoder.h"
 
@@ -157,12 +158,9 @@ struct codec_work {
     void *contexts[N_CODECS]; /* in the order of the table; NULL until their first use */
 };
 
-struct codec_work *codec_create(struct err *e)
+struct codec_work *codec_create(void)
 {
-    struct codec_work *w = calloc(1, sizeof *w);
-    if (!w)
-        err_set(e, "out of memory");
-    return w;
+    return memory_need(1, sizeof(struct codec_work));
 }
 
 void codec_free(struct codec_work *w)

@@ -67,9 +67,9 @@ const struct codec *codec_find(const char *name);
 /* "deflate|lz4|zstd|jpeg|none": the codecs of this build, for messages and help. */
 const char *codec_names(void);
 
-/* The contexts of one thread. NULL if there is no memory. */
+/* The contexts of one thread. */
 struct codec_work;
-struct codec_work *codec_create(struct err *e);
+struct codec_work *codec_create(void);
 void codec_free(struct codec_work *w); /* NULL is allowed */
 
 /*

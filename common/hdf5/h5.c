@@ -127,11 +127,11 @@ static int write_chunk(hid_t ds, const char *name, size_t n, size_t size, const 
     const uint32_t not_deflated = size > 1 ? 2 : 1; /* the last filter of array_layout() */
     const struct codec_params p = {codec_find("deflate"), (int64_t)n, (int64_t)size, 1};
     const hsize_t first[3] = {0};
-    struct codec_work *work = codec_create(e);
+    struct codec_work *work = codec_create();
     uint8_t *shuffled = memory_try(n, size, e), *packed = memory_try(n, size, e);
     size_t bytes = 0;
     int r = -1;
-    if (work && shuffled && packed) {
+    if (shuffled && packed) {
         h5_shuffle(data, n, size, shuffled);
         r = codec_encode(work, &p, shuffled, packed, &bytes, e);
     }

@@ -186,7 +186,8 @@ struct h5_strips *h5_strips_open(hid_t ds, const char *name, hid_t type, int ran
     m->name = name;
     if (look_at_filter(m, type, rank, dims, e))
         goto fail;
-    if ((m->work = codec_create(e)) && (m->room = memory_try(codec_pixel_bytes(&m->p), 1, e)) &&
+    m->work = codec_create();
+    if ((m->room = memory_try(codec_pixel_bytes(&m->p), 1, e)) &&
         (m->stored = memory_try(m->most, 1, e)))
         return m;
 fail:
@@ -289,8 +290,7 @@ static int allocate(struct image *m, int threads, struct strip *strips, int dept
 {
     const size_t bytes = codec_pixel_bytes(&m->strip);
     for (int t = 0; t < threads; t++)
-        if (!(m->codecs[t] = codec_create(e)))
-            return -1;
+        m->codecs[t] = codec_create();
     for (int k = 0; k < depth; k++) {
         strips[k].pixels = memory_try(bytes, 1, e);
         strips[k].packed = memory_try(bytes, 1, e);

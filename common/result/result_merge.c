@@ -619,16 +619,14 @@ static int write_sum(struct merge *m, const char *out, struct err *e)
 }
 
 /* The existing table, and what is needed to find rows in it. */
-static int begin(struct merge *m, const char *out, int n, struct err *e)
+static void begin(struct merge *m, const char *out, int n)
 {
     m->stamps = memory_need((size_t)n + 1, sizeof *m->stamps);
     m->tables = memory_need((size_t)n + 1, sizeof *m->tables);
-    if (!(m->result_paths = table_paths_create(out, e)))
-        return -1;
+    m->result_paths = table_paths_create(out);
     if (stat(out, &m->out_file) || !(m->old = table_old_open(out)))
-        return 0;
+        return;
     m->kept = memory_need((size_t)result_slides(table_old_result(m->old)) + 1, 1);
-    return 0;
 }
 
 static void merge_free(struct merge *m, int n)
@@ -701,8 +699,9 @@ int result_merge(const char *out, char *const *paths, int n, const struct result
                  struct err *e)
 {
     struct merge m = {.paths = paths, .options = *o};
-    const int r = begin(&m, out, n, e) || list_all(&m, n, e) || choose_form(&m, n, e) ||
-                          check_replaced(&m, out, e) || write_sum(&m, out, e)
+    begin(&m, out, n);
+    const int r = list_all(&m, n, e) || choose_form(&m, n, e) || check_replaced(&m, out, e) ||
+                          write_sum(&m, out, e)
                       ? -1
                       : 0;
     if (o->kept)

@@ -101,10 +101,10 @@ static struct table_rows *table_rows_create(hid_t group, const char *name, hid_t
     struct table_rows *r = new_rows(group, name, type, numbers);
     r->p = (struct codec_params){
         .codec = codec_find("deflate"), .rows = 1, .cols = 1, .channels = (int64_t)r->bytes};
-    r->work = codec_create(e);
+    r->work = codec_create();
     r->shuffled = memory_try(r->bytes, 1, e);
     r->packed = memory_try(r->bytes, 1, e);
-    if (r->work && r->shuffled && r->packed && !create_dataset(r, most, e))
+    if (r->shuffled && r->packed && !create_dataset(r, most, e))
         return r;
     table_rows_close(r);
     return NULL;

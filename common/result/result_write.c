@@ -79,8 +79,8 @@ struct result_writer *result_create_table(const char *path, const struct result_
     struct result_writer *w = create(path, p, e);
     if (!w)
         return NULL;
-    if ((w->paths = table_paths_create(path, e)) &&
-        (w->table = result_table_create(w->file.id, p, most, e)))
+    w->paths = table_paths_create(path);
+    if ((w->table = result_table_create(w->file.id, p, most, e)))
         return w;
     return failed(w);
 }
@@ -342,13 +342,9 @@ static char *real_folder(const char *path)
     return folder;
 }
 
-struct table_paths *table_paths_create(const char *table, struct err *e)
+struct table_paths *table_paths_create(const char *table)
 {
-    struct table_paths *p = calloc(1, sizeof *p);
-    if (!p) {
-        err_set(e, "out of memory");
-        return NULL;
-    }
+    struct table_paths *p = memory_need(1, sizeof *p);
     p->folders[0] = named_folder(table);
     p->folders[1] = real_folder(table);
     return p;
@@ -375,10 +371,10 @@ static const char *find_folder(struct table_paths *p, const char *result)
     for (int k = 0; k < 2 && !p->last_from; k++) {
         char *folder = k == 0 ? named_folder(result) : real_folder(result);
         const char *seen = seen_from(p->folders[k], folder);
-        p->last_from = seen ? strdup(seen) : NULL;
+        p->last_from = seen ? memory_copy(seen) : NULL;
         free(folder);
     }
-    p->last = strndup(result, n);
+    p->last = memory_copy_part(result, n);
     return p->last_from;
 }
 

@@ -48,8 +48,8 @@ void result_abort(struct result_writer *w);
  */
 
 struct table_paths;
-/* `table` need not exist. NULL on failure. */
-struct table_paths *table_paths_create(const char *table, struct err *e);
+/* `table` need not exist. */
+struct table_paths *table_paths_create(const char *table);
 /* The path of a result as the table names it, into out[size]. -1: it is not below. */
 int table_paths_find(struct table_paths *p, const char *result, char *out, size_t size,
                      struct err *e);

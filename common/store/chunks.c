@@ -201,8 +201,8 @@ static int unpack_to(const struct chunks *c, struct chunks_scratch *s, int64_t r
         *pixels = stored;
         return 0;
     }
-    if (!s->codec && !(s->codec = codec_create(NULL)))
-        return no_memory(c, e);
+    if (!s->codec)
+        s->codec = codec_create();
     const int r = codec_decode(s->codec, &c->params, stored, one->bytes, room);
     if (r == CODEC_NO_MEMORY)
         return no_memory(c, e);

@@ -10,6 +10,7 @@
 #include "common/base/csv.h"
 #include "common/base/err.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
@@ -284,8 +285,8 @@ static int pair_quickhashes(struct both *r, struct err *e)
     const int64_t n = r->n_rest[0] + r->n_rest[1];
     if (r->n_rest[0] == 0 || r->n_rest[1] == 0)
         return 0;
-    struct rest *s = malloc((size_t)n * sizeof *s);
-    int bad = s ? load_rest(r, s, e) : err_set(e, "out of memory");
+    struct rest *s = memory_need((size_t)n, sizeof *s);
+    int bad = load_rest(r, s, e);
     if (!bad) {
         qsort(s, (size_t)n, sizeof *s, by_quickhash);
         bad = pair_sorted(r, s, n, e);
@@ -295,18 +296,14 @@ static int pair_quickhashes(struct both *r, struct err *e)
 }
 
 /* The names of the slides that are in one file only. */
-static int note_rest(struct both *r, struct err *e)
+static void note_rest(struct both *r)
 {
     for (int side = 0; side < 2; side++) {
         qsort(r->rest[side], (size_t)r->n_rest[side], sizeof *r->rest[side], by_number);
-        for (int64_t i = 0; i < r->n_rest[side]; i++) {
-            char *copy = strdup(result_slide_name(r->file[side], r->rest[side][i]));
-            if (!copy)
-                return err_set(e, "out of memory");
-            r->out->only[side][r->out->n_only[side]++] = copy;
-        }
+        for (int64_t i = 0; i < r->n_rest[side]; i++)
+            r->out->only[side][r->out->n_only[side]++] =
+                memory_copy(result_slide_name(r->file[side], r->rest[side][i]));
     }
-    return 0;
 }
 
 /* --- all slides --- */
@@ -333,7 +330,10 @@ static int pair_all(struct both *r, const struct table *t, const char *pairs, st
         return pair_rows(r, t, pairs, e);
     if (result_slides(r->file[0]) == 1 && result_slides(r->file[1]) == 1)
         return add_pair(r, 0, 0, e);
-    return pair_names(r, e) || pair_quickhashes(r, e) || note_rest(r, e) ? -1 : 0;
+    if (pair_names(r, e) || pair_quickhashes(r, e))
+        return -1;
+    note_rest(r);
+    return 0;
 }
 
 static int compare_all(struct both *r, const struct table *t, const char *pairs, struct err *e)
@@ -343,14 +343,11 @@ static int compare_all(struct both *r, const struct table *t, const char *pairs,
     int64_t slides[2];
     for (int k = 0; k < 2; k++) {
         slides[k] = result_slides(r->file[k]);
-        c->only[k] = calloc((size_t)slides[k] + 1, sizeof *c->only[k]);
-        r->cdf[k] = malloc(bins * sizeof *r->cdf[k]);
-        r->rest[k] = malloc(((size_t)slides[k] + 1) * sizeof *r->rest[k]);
+        c->only[k] = memory_need((size_t)slides[k], sizeof *c->only[k]);
+        r->cdf[k] = memory_need(bins, sizeof *r->cdf[k]);
+        r->rest[k] = memory_need((size_t)slides[k], sizeof *r->rest[k]);
     }
-    c->slides = calloc((size_t)(pairs ? t->rows : slides[0]) + 1, sizeof *c->slides);
-    if (!c->slides || !c->only[0] || !c->only[1] || !r->cdf[0] || !r->cdf[1] || !r->rest[0] ||
-        !r->rest[1])
-        return err_set(e, "out of memory");
+    c->slides = memory_need((size_t)(pairs ? t->rows : slides[0]), sizeof *c->slides);
     for (int m = 0; m < RESULT_MAPS; m++)
         c->maps[m] = result_map_kind(m)->change != NULL;
     if (pair_all(r, t, pairs, e))

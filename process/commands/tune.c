@@ -275,9 +275,8 @@ static int list_all(struct tune *t, struct err *e)
     const int64_t columns = store_chunk_columns(i);
     for (int64_t g = 0; g < i->group_count; g++)
         t->rows += store_group_chunk_rows(i, g);
-    t->list = calloc((size_t)(t->rows * columns), sizeof *t->list);
-    if (!t->list)
-        return err_set(e, "%s: out of memory", store_path(t->store));
+    if (!(t->list = memory_try_zero((size_t)(t->rows * columns), sizeof *t->list, e)))
+        return err_add(e, "%s", store_path(t->store));
     struct store_chunk *out = t->list;
     const double begun = clock_now();
     for (int64_t g = 0; g < i->group_count; g++) {

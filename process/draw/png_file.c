@@ -1,6 +1,7 @@
 /* png_file.c - see png_file.h. */
 #include "process/draw/png_file.h"
 
+#include "common/base/memory.h"
 #include "process/draw/raster.h"
 
 #include <assert.h>
@@ -124,13 +125,11 @@ struct png_file *png_file_begin(FILE *f, const struct png_file_setup *s, struct 
                 (long long)s->width, (long long)s->height, MOST_SIDE);
         return NULL;
     }
-    struct png_file *p = calloc(1, sizeof *p);
-    if (p) {
-        p->f = f;
-        p->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, p, fail, ignore);
-        p->info = p->png ? png_create_info_struct(p->png) : NULL;
-    }
-    if (!p || !p->info) {
+    struct png_file *p = memory_need(1, sizeof *p);
+    p->f = f;
+    p->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, p, fail, ignore);
+    p->info = p->png ? png_create_info_struct(p->png) : NULL;
+    if (!p->info) {
         png_file_free(p);
         err_set(e, "out of memory");
         return NULL;

@@ -2,6 +2,7 @@
 #include "process/report/report.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
 #include "common/base/publish.h"
@@ -221,10 +222,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const struct result_slide *s = &it->slide;
     (void)thread;
     set_numbers(s, row);
-    row->name = strdup(s->name);
-    row->vendor = strdup(s->origin.vendor);
-    if (!row->name || !row->vendor)
-        return err_set(e, "out of memory");
+    row->name = memory_copy(s->name);
+    row->vendor = memory_copy(s->origin.vendor);
     if (makes_pictures(l) && report_pictures_make(l->spool, s, &row->pictures, e))
         return -1;
     if (s->counts.windows == 0)
@@ -232,8 +231,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (!it->has_numbers)
         result_find_numbers(p, s, &it->numbers);
     set_metrics(it, row);
-    if (!(it->cdf = malloc((size_t)p->bins * sizeof *it->cdf)))
-        return err_set(e, "out of memory");
+    it->cdf = memory_need((size_t)p->bins, sizeof *it->cdf);
     stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, it->cdf);
     return 0;
 }
@@ -290,7 +288,7 @@ static void drop_duplicates(struct loader *l)
 }
 
 /* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too. Inputs
- * that cannot be used go to *f, and *bad gets their number. -1: out of memory, or stopped. */
+ * that cannot be used go to *f, and *bad gets their number. -1: the disk is full, or stopped. */
 static int load_slides(const struct report_setup *o, struct report_slides *s,
                        struct report_failures *f, struct report_spool **spool, int64_t *bad,
                        struct err *e)
@@ -298,10 +296,9 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int depth = 2 * o->threads;
     struct loader l = {.setup = o, .slides = s, .failures = f};
-    struct load_item *items = calloc((size_t)depth, sizeof *items);
-    int status = items ? 0 : err_set(e, "out of memory");
-    status = status || pipe_run(&ops, &l, items, sizeof *items, depth, o->threads, e);
-    for (int k = 0; items && status && k < depth; k++) {
+    struct load_item *items = memory_need((size_t)depth, sizeof *items);
+    int status = pipe_run(&ops, &l, items, sizeof *items, depth, o->threads, e);
+    for (int k = 0; status && k < depth; k++) {
         result_slide_free(&items[k].slide);
         free(items[k].cdf);
     }
@@ -452,12 +449,11 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
         report_group(o, &v->slides, &v->groups, e) || report_read_failed(o, &v->failures, e))
         return -1;
     report_name(o, &v->slides, &v->groups, &v->failures, &v->names);
-    return report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
-                   report_score(&v->slides, &v->groups, o->accepted, &v->scores, e) ||
-                   report_find_clusters(&v->slides, &v->scores, &v->clusters, e) ||
-                   report_find_places(o, &v->slides, &v->scores, &v->places, bad, e)
-               ? -1
-               : 0;
+    if (report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
+        report_score(&v->slides, &v->groups, o->accepted, &v->scores, e))
+        return -1;
+    report_find_clusters(&v->slides, &v->scores, &v->clusters);
+    return report_find_places(o, &v->slides, &v->scores, &v->places, bad, e);
 }
 
 static int write_values(const struct report_setup *o, struct values *v, int64_t *bad,

@@ -1,4 +1,5 @@
 /* report_clusters.c - see report_scores.h. */
+#include "common/base/memory.h"
 #include "process/report/report_scores.h"
 
 #include <math.h>
@@ -187,29 +188,25 @@ static void find_in_pool(struct pool *p, uint8_t *other, struct report_cluster *
         other[p->slide[k]] = 0;
 }
 
-int report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
-                         struct report_clusters *out, struct err *e)
+void report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
+                          struct report_clusters *out)
 {
     const size_t n = (size_t)s->n + 1;
-    double *room = malloc((NUMBERS + 2) * n * sizeof *room);
-    struct pool p = {.slides = s, .scores = scores, .slide = malloc(n * sizeof *p.slide)};
-    out->of = calloc((size_t)scores->n_pools + 1, sizeof *out->of);
-    out->other = calloc(n, 1);
-    const int bad = room && p.slide && out->of && out->other ? 0 : err_set(e, "out of memory");
-    for (int a = 0; room && a < NUMBERS; a++)
+    double *room = memory_need((NUMBERS + 2) * n, sizeof *room);
+    struct pool p = {.slides = s, .scores = scores, .slide = memory_need(n, sizeof *p.slide)};
+    out->of = memory_need((size_t)scores->n_pools, sizeof *out->of);
+    out->other = memory_need(n, 1);
+    for (int a = 0; a < NUMBERS; a++)
         p.v[a] = room + (size_t)a * n;
-    if (room) {
-        p.x = room + NUMBERS * n;
-        p.work = p.x + n;
-    }
-    for (p.pool = 0; !bad && p.pool < scores->n_pools; p.pool++) {
+    p.x = room + NUMBERS * n;
+    p.work = p.x + n;
+    for (p.pool = 0; p.pool < scores->n_pools; p.pool++) {
         fill(&p);
         if (p.n >= REPORT_LEAST_OF_TWO)
             find_in_pool(&p, out->other, &out->of[p.pool]);
     }
     free(room);
     free(p.slide);
-    return bad;
 }
 
 bool report_is_kind(const struct report_clusters *c, int32_t pool, int metric)

@@ -2,6 +2,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
@@ -122,11 +123,8 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--group-regex and --group exclude each other");
     if (o->key && !o->number_names)
         return err_set(e, "--key has no effect without --names number");
-    if (o->number_names && !o->key) {
-        if (asprintf(&a->key, "%s.key.csv", o->output) < 0)
-            return err_set(e, "out of memory");
-        o->key = a->key;
-    }
+    if (o->number_names && !o->key)
+        o->key = a->key = memory_print("%s.key.csv", o->output);
     return 0;
 }
 

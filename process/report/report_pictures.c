@@ -196,10 +196,10 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
     *out = NULL;
     if (s->nx * s->ny == 0)
         return 0;
-    struct report_picture *p = calloc(1, sizeof *p);
+    struct report_picture *p = memory_need(1, sizeof *p);
     char *data = NULL;
     size_t n = 0;
-    FILE *f = p ? open_memstream(&data, &n) : NULL;
+    FILE *f = open_memstream(&data, &n);
     int bad = f ? put_all(spool, s, p, f, e) : err_set(e, "out of memory");
     if (f && fclose(f) && !bad)
         bad = err_set(e, "out of memory");

@@ -1,9 +1,9 @@
 /* report_places.c - see report_view.h. */
-#include "process/report/report_view.h"
-
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/result/result_read.h"
 #include "process/report/report_slides.h"
+#include "process/report/report_view.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -178,7 +178,8 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
                        struct err *e)
 {
     struct report_again again = {.files = o->files, .params = &s->params};
-    int r = (out->of = calloc((size_t)s->n + 1, sizeof *out->of)) ? 0 : err_set(e, "out of memory");
+    int r = 0;
+    out->of = memory_need((size_t)s->n, sizeof *out->of);
     for (int64_t k = 0; k < s->n && r >= 0; k++) {
         r = find_places(&again, s, scores, k, out->of[k], e);
         *bad += r > 0;

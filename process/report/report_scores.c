@@ -2,6 +2,7 @@
 #include "process/report/report_scores.h"
 
 #include "common/base/cli.h"
+#include "common/base/memory.h"
 #include "common/result/same_resolution.h"
 
 #include <inttypes.h>
@@ -49,12 +50,12 @@ static int by_slide(const void *a, const void *b)
     return x->slide < y->slide ? -1 : x->slide > y->slide;
 }
 
-/* Numbers the sets of n places, which are sorted by resolution. Returns how many there are; -1. */
-static int64_t find_sets(struct place *p, int64_t n, struct err *e)
+/* Numbers the sets of n places, which are sorted by resolution. Returns how many there are. */
+static int64_t find_sets(struct place *p, int64_t n)
 {
-    double *value = malloc(((size_t)n + 1) * sizeof *value);
-    int64_t *set = malloc(((size_t)n + 1) * sizeof *set), sets = 0;
-    for (int64_t k = 0; value && set && k < n;) {
+    double *value = memory_need((size_t)n, sizeof *value);
+    int64_t *set = memory_need((size_t)n, sizeof *set), sets = 0;
+    for (int64_t k = 0; k < n;) {
         int64_t m = 0;
         for (; k + m < n && p[k + m].group == p[k].group && p[k + m].known == p[k].known; m++)
             value[m] = p[k + m].value;
@@ -62,7 +63,6 @@ static int64_t find_sets(struct place *p, int64_t n, struct err *e)
         for (int64_t j = 0; j < m; j++)
             p[k++].set = set[j];
     }
-    sets = value && set ? sets : err_set(e, "out of memory");
     free(value);
     free(set);
     return sets;
@@ -87,15 +87,13 @@ static void name_resolution(struct report_scores *out, struct report_pool *q, co
 }
 
 /* Makes a pool of each set, in the order of their first slides. */
-static int make_pools(struct report_scores *out, const struct place *p, int64_t n, int64_t sets,
-                      struct err *e)
+static void make_pools(struct report_scores *out, const struct place *p, int64_t n, int64_t sets)
 {
-    int32_t *pool = malloc(((size_t)sets + 1) * sizeof *pool);
-    out->pool = calloc((size_t)sets + 1, sizeof *out->pool);
-    const int bad = pool && out->pool ? 0 : err_set(e, "out of memory");
-    for (int64_t k = 0; k < sets && !bad; k++)
+    int32_t *pool = memory_need((size_t)sets, sizeof *pool);
+    out->pool = memory_need((size_t)sets, sizeof *out->pool);
+    for (int64_t k = 0; k < sets; k++)
         pool[k] = -1;
-    for (int64_t k = 0; k < n && !bad; k++) {
+    for (int64_t k = 0; k < n; k++) {
         int32_t *of = &pool[p[k].set];
         if (*of < 0) {
             struct report_pool *q = &out->pool[ *of = out->n_pools++];
@@ -105,15 +103,12 @@ static int make_pools(struct report_scores *out, const struct place *p, int64_t 
         out->of[k].pool = *of;
     }
     free(pool);
-    return bad;
 }
 
-static int find_pools(const struct work *w, struct err *e)
+static void find_pools(const struct work *w)
 {
     const int64_t n = w->slides->n;
-    struct place *p = calloc((size_t)n + 1, sizeof *p);
-    if (!p)
-        return err_set(e, "out of memory");
+    struct place *p = memory_need((size_t)n, sizeof *p);
     for (int64_t k = 0; k < n; k++) {
         const struct report_slide *s = &w->slides->slide[k];
         const bool known = s->um > 0 && s->um < 1e6;
@@ -122,11 +117,10 @@ static int find_pools(const struct work *w, struct err *e)
             (struct place){.group = w->groups->of[k], .known = known, .value = value, .slide = k};
     }
     qsort(p, (size_t)n, sizeof *p, by_resolution);
-    const int64_t sets = find_sets(p, n, e);
+    const int64_t sets = find_sets(p, n);
     qsort(p, (size_t)n, sizeof *p, by_slide);
-    const int bad = sets < 0 || make_pools(w->out, p, n, sets, e) ? -1 : 0;
+    make_pools(w->out, p, n, sets);
     free(p);
-    return bad;
 }
 
 /* Work memory for all pools. */
@@ -412,16 +406,15 @@ int report_score(const struct report_slides *s, const struct report_groups *g, c
 {
     const struct work w = {s, g, out};
     struct room m = {0};
-    out->of = calloc((size_t)s->n + 1, sizeof *out->of);
-    int bad = out->of ? 0 : err_set(e, "out of memory");
-    for (int64_t k = 0; k < s->n && !bad; k++) {
+    out->of = memory_need((size_t)s->n, sizeof *out->of);
+    for (int64_t k = 0; k < s->n; k++) {
         struct report_score *x = &out->of[k];
         for (int metric = 0; metric < REPORT_METRICS; metric++)
             x->z[metric] = NAN;
         x->w1 = x->blurred = NAN;
     }
-    bad = bad || find_pools(&w, e);
-    bad = bad || accept(&w, accepted, e) || room_alloc(&m, s->n, e);
+    find_pools(&w);
+    int bad = accept(&w, accepted, e) || room_alloc(&m, s->n, e);
     for (int32_t p = 0; p < out->n_pools && !bad; p++)
         bad = score_pool(&w, p, &m, e);
     room_free(&m);

@@ -91,8 +91,8 @@ struct report_clusters {
     uint8_t *other;            /* [slides], 1: of the smaller kind; owned */
 };
 
-int report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
-                         struct report_clusters *out, struct err *e);
+void report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
+                          struct report_clusters *out);
 void report_clusters_free(struct report_clusters *c);
 
 #endif

@@ -1,10 +1,10 @@
 /* report_tables.c - see report_page.h. */
-#include "process/report/report_page.h"
-
 #include "common/base/csv.h"
+#include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
+#include "process/report/report_page.h"
 #include "process/report/report_view.h"
 
 #include <errno.h>
@@ -203,11 +203,9 @@ int report_multiqc(const struct report_view *r, struct err *e)
 {
     struct text_file t = {0};
     const char *folder = r->setup->multiqc;
-    char *path;
     if (mkdir(folder, 0777) && errno != EEXIST)
         return err_sys(e, "%s: cannot be made", folder);
-    if (asprintf(&path, "%s/h5spec_statistics_mqc.json", folder) < 0)
-        return err_set(e, "out of memory");
+    char *path = memory_print("%s/h5spec_statistics_mqc.json", folder);
     int bad = text_file_check(path, MULTIQC_HEAD, "custom content made by h5spec", e) ||
               text_file_begin(&t, path, e);
     if (!bad) {
