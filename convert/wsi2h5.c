@@ -84,11 +84,6 @@ static int outcomes_begin(struct outcomes *r, const struct arguments *o,
     return 0;
 }
 
-static void outcomes_free(struct outcomes *r)
-{
-    failed_list_free(r->failures);
-}
-
 /* --- JSON --- */
 
 static void json_store(const struct convert_report *p)
@@ -586,7 +581,7 @@ static int batch_run(const struct arguments *o, int argc, char **argv, int first
     if (!o->print_inputs && (!o->list || strcmp(o->list, "-") != 0))
         crash_begin(argv, &b.state);
     const int status = (o->print_inputs ? print_inputs : run_batch)(&b, argv + first, argc - first);
-    outcomes_free(&b.outcomes);
+    failed_list_free(b.outcomes.failures);
     inputs_free(&b.in);
     free(b.maker);
     return status;

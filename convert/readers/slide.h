@@ -52,7 +52,7 @@ struct slide_reader {
     int (*read_kept)(struct slide *s, int thread, int64_t col, int64_t row,
                      struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                      struct err *e);
-    /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? */
+    /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? NULL: never. */
     bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
     /* How the tiles that have been read contradict the file's header about their colours, and what
      * was believed; NULL: they do not. Not while threads read. May be NULL. */
@@ -69,7 +69,8 @@ struct slide_reader {
     /* Calls put for each property until it returns non-zero, and returns that. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
-    /* 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    /* Only if info->has_thumbnail. 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is
+     * none. SLIDE_DAMAGED, or -1. */
     int (*thumbnail)(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
                      struct err *e);
     /* The thumbnail as it is in the slide: 1; 0: it cannot be kept, ask for its pixels; -1. May be

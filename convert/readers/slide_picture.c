@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Bytes of pixels per byte of a PNG or JPEG file: deflate packs 1,032 bytes into one, and each can
  * be 8 pixels. */
@@ -67,15 +66,6 @@ struct page {
     bool in_strips;
 };
 
-static bool has_word(const char *text, const char *word)
-{
-    const size_t n = strlen(word);
-    for (; *text; text++)
-        if (!strncasecmp(text, word, n))
-            return true;
-    return false;
-}
-
 /* NDPI has strips, too, and names of stacks of which only one page has a directory. */
 static bool is_foreign(const struct tiff_file *t, const struct tiff_directory *d)
 {
@@ -87,8 +77,8 @@ static bool may_be_slide(const struct tiff_file *t, const struct tiff_directory 
 {
     char text[512];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    return !tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) && !has_word(text, "label") &&
-           !has_word(text, "macro");
+    return !tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) && !strcasestr(text, "label") &&
+           !strcasestr(text, "macro");
 }
 
 /* Images that ImageJ counts in the description of the first. */
@@ -248,13 +238,10 @@ static int take_icc(struct picture *v, const struct tiff_file *t, const struct t
                     struct err *e)
 {
     const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_ICC);
-    const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
-    if (n == 0 || n > MOST_ICC || tag->at > t->bytes || n > t->bytes - tag->at)
-        return 0;
-    if (!(v->icc = memory_try((size_t)n, 1, e)))
-        return -1;
-    v->icc_bytes = read_at(t->fd, tag->at, v->icc, (size_t)n);
-    return v->icc_bytes == n ? 0 : err_sys(e, "cannot read");
+    errno = 0;
+    v->icc = tag ? (uint8_t *)tiff_file_bytes(t, tag, MOST_ICC) : NULL;
+    v->icc_bytes = v->icc ? (size_t)tiff_tag_bytes(tag) : 0;
+    return errno ? err_sys(e, "cannot read") : 0;
 }
 
 static int open_strips(struct picture *v, const struct tiff_file *t, struct bands_picture *b,
@@ -361,12 +348,6 @@ static const char *picture_refusal(const struct slide *s)
     return bands_refusal(((const struct picture *)s)->bands);
 }
 
-static bool picture_is_missing(const struct slide *s, int64_t col, int64_t row)
-{
-    (void)s, (void)col, (void)row;
-    return false;
-}
-
 static int picture_properties(struct slide *s,
                               int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
@@ -374,15 +355,6 @@ static int picture_properties(struct slide *s,
     const int orientation = from_slide(s)->orientation;
     snprintf(text, sizeof text, "%d", orientation);
     return orientation ? put(ctx, SLIDE_ORIENTATION, text) : 0;
-}
-
-static int picture_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
-                             struct err *e)
-{
-    (void)s, (void)e;
-    *rgb = NULL;
-    *width = *height = 0;
-    return 0;
 }
 
 static int picture_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
@@ -401,10 +373,8 @@ const struct slide_reader slide_picture = {
     .name = "picture",
     .open = picture_open,
     .read = picture_read,
-    .is_missing = picture_is_missing,
     .refusal = picture_refusal,
     .properties = picture_properties,
-    .thumbnail = picture_thumbnail,
     .icc = picture_icc,
     .close = picture_close,
 };

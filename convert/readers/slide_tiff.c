@@ -334,12 +334,6 @@ static int bands_read_tile(struct slide *s, int thread, int64_t col, int64_t row
     return bands_read(from_slide(s)->bands, col, row, channels, out, status, e);
 }
 
-static bool bands_is_missing(const struct slide *s, int64_t col, int64_t row)
-{
-    (void)s, (void)col, (void)row;
-    return false;
-}
-
 static const char *bands_refused(const struct slide *s)
 {
     return bands_refusal(((const struct tiff_slide *)s)->bands);
@@ -348,7 +342,6 @@ static const char *bands_refused(const struct slide *s)
 static const struct slide_reader tiff_in_bands = {
     .name = "tiff",
     .read = bands_read_tile,
-    .is_missing = bands_is_missing,
     .refusal = bands_refused,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,

@@ -68,11 +68,12 @@ static bool is_only_coarsely_missing(const struct pass *p, int64_t col, int64_t 
     const struct slide_info *i = p->open_info;
     if (!p->open)
         return false;
+    const struct slide_reader *reader = p->open->reader;
     tiles_below(col, p->info->tile_cols, p->scale, i->tile_cols, i->width, cols);
     tiles_below(row, p->info->tile_rows, p->scale, i->tile_rows, i->height, rows);
     for (int64_t r = rows[0]; r <= rows[1]; r++)
         for (int64_t c = cols[0]; c <= cols[1]; c++)
-            if (!p->open->reader->is_missing(p->open, c, r))
+            if (!reader->is_missing || !reader->is_missing(p->open, c, r))
                 return true;
     return false;
 }
