@@ -14,7 +14,6 @@
 #include "convert/tile/tile.h"
 #include "wsi_build.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
-#include "common/base/pipe.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "common/codec/jpeg_decoder.h"
@@ -23,7 +22,6 @@
 #include "convert/tissue/tissue.h"
 #include "convert/tissue/tissue_mask.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

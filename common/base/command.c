@@ -5,7 +5,6 @@
 #include "common/base/memory.h"
 #include "common/base/number.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "common/base/memory.h"
 #include "common/base/text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>

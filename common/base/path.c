@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <search.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

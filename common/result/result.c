@@ -4,7 +4,6 @@
 #include "common/base/memory.h"
 #include "common/codec/codec.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,6 @@
 #include "common/result/result_table.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -15,7 +15,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

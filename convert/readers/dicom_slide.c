@@ -6,7 +6,6 @@
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/dicom_file.h"
-#include "convert/readers/slide.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/tile_file.h"
 
@@ -16,7 +15,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -5,7 +5,6 @@
 #include "common/base/read_at.h"
 #include "convert/tile/tile.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

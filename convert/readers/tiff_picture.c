@@ -3,11 +3,9 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "common/codec/jpeg_rows.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "common/result/result_read.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 /* Fits any name of a file or a slide, made printable. */

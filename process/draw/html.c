@@ -8,8 +8,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_TEXT = 1 << 16 }; /* bytes of a text once it is printable */
 

@@ -5,7 +5,6 @@
 #include "common/base/path.h"
 #include "common/base/stop.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

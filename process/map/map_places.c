@@ -1,13 +1,11 @@
 /* map_places.c - see map_formats.h. */
-#include "process/map/map_formats.h"
-
 #include "common/base/cli.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
-#include "common/result/result_read.h"
+#include "process/map/map_formats.h"
 #include "process/map/map_setup.h"
 
 #include <inttypes.h>

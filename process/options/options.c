@@ -15,7 +15,6 @@
 #include "process/spectrum/spectrum_open.h"
 #include "wsi_build.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "process/draw/png_file.h"
 #include "process/draw/raster.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
