@@ -23,141 +23,6 @@
  *     Likewise the pictures of a .vms or .vmu slide have no ending of a slide.
  */
 
-/* What a search finds; see folder_ops. */
-struct search_ops {
-    void (*slide)(void *ctx, const char *path);
-    void (*problem)(void *ctx, const char *path, const char *why);
-    void (*skipped)(void *ctx, const char *path, const char *why);
-};
-
-/* A file of a series in a folder whose search has not ended. */
-struct found {
-    char *path;
-    char series[SLIDE_SERIES];
-    off_t bytes;
-};
-
-struct search {
-    const struct search_ops *ops;
-    void *ctx;
-    struct found *list; /* those of an inner folder follow those of the folders around it */
-    size_t n;
-};
-
-/* --- series --- */
-
-static int by_series(const void *a, const void *b)
-{
-    const struct found *x = a, *y = b;
-    const int order = strcmp(x->series, y->series);
-    if (order)
-        return order;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return strcmp(x->path, y->path);
-}
-
-/* Keeps such a file until the search of its folder ends. */
-static void keep_instance(struct search *s, const char *path)
-{
-    struct stat st;
-    s->list = memory_grow(s->list, (int64_t)s->n, sizeof *s->list);
-    struct found *f = &s->list[s->n++];
-    *f = (struct found){.path = memory_copy(path), .bytes = stat(path, &st) ? 0 : st.st_size};
-    if (!slide_series(path, f->series))
-        f->series[0] = 0;
-}
-
-/* Reports instances of one folder: the first of each series is a slide. */
-static void report_series(struct search *s, struct found *list, size_t n)
-{
-    if (n > 1)
-        qsort(list, n, sizeof *list, by_series);
-    for (size_t k = 0, first = 0; k < n; k++) {
-        const bool same = k > 0 && list[k].series[0] && !strcmp(list[first].series, list[k].series);
-        if (!same) {
-            first = k;
-            s->ops->slide(s->ctx, list[k].path);
-            continue;
-        }
-        char why[256];
-        const char *name = strrchr(list[first].path, '/');
-        snprintf(why, sizeof why, "belongs to the DICOM series of %.200s", name ? name + 1 : "");
-        s->ops->skipped(s->ctx, list[k].path, why);
-    }
-}
-
-/* Does folder_find() join the path from this folder and a name? */
-static bool is_in(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    if (strncmp(path, folder, n) != 0)
-        return false;
-    n += path[n] == '/';
-    return !strchr(path + n, '/');
-}
-
-static void end_folder(void *ctx, const char *folder)
-{
-    struct search *s = ctx;
-    size_t from = s->n;
-    while (from && is_in(s->list[from - 1].path, folder))
-        from--;
-    if (from < s->n)
-        report_series(s, s->list + from, s->n - from);
-    while (s->n > from)
-        free(s->list[--s->n].path);
-}
-
-/* --- folders --- */
-
-static const char *excludes(const char *path)
-{
-    struct stat st;
-    char *index = folder_join(path, "Slidedat.ini"), *slide = memory_print("%s.mrxs", path);
-    const bool is = !stat(index, &st) && !stat(slide, &st);
-    free(index);
-    free(slide);
-    return is ? "holds the data of a MIRAX slide" : NULL;
-}
-
-static void take_file(void *ctx, const char *path)
-{
-    struct search *s = ctx;
-    if (slide_has_series(path))
-        keep_instance(s, path);
-    else
-        s->ops->slide(s->ctx, path);
-}
-
-static void take_problem(void *ctx, const char *path, const char *why)
-{
-    const struct search *s = ctx;
-    s->ops->problem(s->ctx, path, why);
-}
-
-static void take_skipped(void *ctx, const char *path, const char *why)
-{
-    const struct search *s = ctx;
-    s->ops->skipped(s->ctx, path, why);
-}
-
-static void search_slides(const char *folder, const struct search_ops *ops, void *ctx)
-{
-    static const struct folder_ops in_folders = {.wants = slide_has_name,
-                                                 .is_wanted = slide_has_series,
-                                                 .excludes = excludes,
-                                                 .file = take_file,
-                                                 .problem = take_problem,
-                                                 .skipped = take_skipped,
-                                                 .end = end_folder};
-    struct search s = {.ops = ops, .ctx = ctx};
-    folder_find(folder, &in_folders, &s);
-    while (s.n)
-        free(s.list[--s.n].path);
-    free(s.list);
-}
-
 /* --- adding --- */
 
 /* Takes over `problem`. */
@@ -191,12 +56,27 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct input *)a)->path, ((const struct input *)b)->path);
 }
 
-/* Everything below a folder. */
+static const char *excludes(const char *path)
+{
+    struct stat st;
+    char *index = folder_join(path, "Slidedat.ini"), *slide = memory_print("%s.mrxs", path);
+    const bool is = !stat(index, &st) && !stat(slide, &st);
+    free(index);
+    free(slide);
+    return is ? "holds the data of a MIRAX slide" : NULL;
+}
+
+/* Everything below a folder. Files of one series are all added: see drop_series(). */
 static void add_folder(struct inputs *in, const char *folder)
 {
-    static const struct search_ops ops = {add_slide, add_problem, add_skipped};
+    static const struct folder_ops ops = {.wants = slide_has_name,
+                                          .is_wanted = slide_has_series,
+                                          .excludes = excludes,
+                                          .file = add_slide,
+                                          .problem = add_problem,
+                                          .skipped = add_skipped};
     const size_t before = in->n, length = strlen(folder);
-    search_slides(folder, &ops, in);
+    folder_find(folder, &ops, in);
     if (in->n == before) {
         add_problem(in, folder,
                     "a folder without slides (wsi2h5 --verbose lists what was skipped)");
@@ -336,7 +216,7 @@ static int by_folder_and_series(const struct instance *x, const struct instance 
     return order ? order : strcmp(x->series, y->series);
 }
 
-/* The largest file of a series comes first, as in a folder search. */
+/* The largest file of a series comes first: it stands for the slide. */
 static int by_instance(const void *a, const void *b)
 {
     const struct instance *x = a, *y = b;
@@ -358,7 +238,8 @@ static bool take_instance(struct input *i, struct instance *out)
     return slide_series(i->path, out->series);
 }
 
-/* Several files of a DICOM series are one slide; a shell that expands *.dcm names them all. */
+/* Several files of a DICOM series are one slide; folders have, and a shell that expands *.dcm names,
+ * all of them. */
 static void drop_series(struct inputs *in)
 {
     struct instance *list = memory_need(in->n, sizeof *list);

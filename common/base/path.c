@@ -185,8 +185,6 @@ static void search(struct find *f, const char *folder, const struct stat *st, in
         free(names[k]);
     }
     free(names);
-    if (f->ops->end)
-        f->ops->end(f->ctx, folder);
 }
 
 /* Notes the folders above the first one as searched, so that no link leads out through them.

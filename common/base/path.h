@@ -35,8 +35,6 @@ struct folder_ops {
     void (*problem)(void *ctx, const char *path, const char *why);
     /* May be NULL. Whatever else the search passes over. */
     void (*skipped)(void *ctx, const char *path, const char *why);
-    /* May be NULL. All names of this folder have been handed over. */
-    void (*end)(void *ctx, const char *folder);
 };
 
 /*
