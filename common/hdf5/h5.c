@@ -18,6 +18,12 @@ hid_t h5_list(hid_t list, bool failed)
     return -1;
 }
 
+void h5_close(hid_t id)
+{
+    if (id >= 0)
+        H5Idec_ref(id);
+}
+
 hid_t h5_creation(hid_t class)
 {
     const unsigned all = 65535;
@@ -208,10 +214,8 @@ int h5_get_shape(hid_t parent, const char *name, int rank, hsize_t *dims, struct
                       H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (ds >= 0 && !good)
         err_set(e, "%s has the wrong shape or type", name);
-    if (space >= 0)
-        H5Sclose(space);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(space);
+    h5_close(ds);
     return good ? 0 : -1;
 }
 
@@ -289,8 +293,7 @@ static hid_t find_text_type(hid_t parent, const char *name, size_t most, struct 
     H5Dclose(ds);
     if (same)
         return type;
-    if (type >= 0)
-        H5Tclose(type);
+    h5_close(type);
     return err_set(e, "%s has the wrong shape or type", name);
 }
 

@@ -21,6 +21,9 @@ hid_t h5_creation(hid_t class);
 /* Returns a property list. If a setting of it has failed, closes it and returns -1, which HDF5
  * takes for no list: an object without that setting would be another one. */
 hid_t h5_list(hid_t list, bool failed);
+/* Closes what an identifier stands for, but a file; -1 is allowed. Where something is written, ask
+ * HDF5's own functions, which tell a failure. */
+void h5_close(hid_t id);
 /* Both return an identifier, or -1. A group that is opened must be reached by a hard link. A group
  * keeps up to `links` links in its header, with 0 the library's 8; more go to a heap. */
 hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err *e);

@@ -50,8 +50,7 @@ static int put_profile(hid_t o, const struct result_params *p, const struct resu
         return -1;
     hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
     const int r = ds < 0 ? -1 : h5_put_real(ds, "slope", features_slope(profile), e);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r;
 }
 
@@ -73,8 +72,7 @@ static int put_spectrum(hid_t o, const char *name, const struct result_params *p
                           h5_put_int(ds, "threshold", s->threshold, e)
                       ? -1
                       : 0;
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r;
 }
 
@@ -208,8 +206,7 @@ static int get_spectrum(hid_t o, const char *name, const struct result_params *p
                           h5_get_int(ds, "threshold", 0, INT64_MAX, &s->threshold, e)
                       ? -1
                       : 0;
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     if (r)
         return err_add(e, "%s", name);
     if (s->sums && h5_read_array(o, name, H5T_NATIVE_UINT64, 2, dims, s->sums, e))
@@ -273,8 +270,7 @@ static int check_profile(hid_t o, const struct result_params *p, const struct re
             return err_set(e, "profile does not match profile_sums");
     hid_t ds = h5_open_array(o, "profile", H5T_NATIVE_DOUBLE, 1, dims, e);
     const int r = ds < 0 ? -1 : h5_get_real(ds, "slope", &slope, e);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r || same_real(slope, features_slope(want))
                ? r
                : err_set(e, "slope does not match the profile");

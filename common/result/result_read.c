@@ -50,8 +50,7 @@ static int get_params(hid_t file, struct result_params *p, struct err *e)
     hsize_t dims[1] = {(hsize_t)p->bins};
     hid_t ds = h5_open_array(file, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 ? -1 : h5_get_fields(ds, result_params_fields, RESULT_OF_HISTOGRAM, p, e);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r ? r : result_check_params(p, e);
 }
 
@@ -164,8 +163,7 @@ void result_close(struct result *r)
         return;
     result_close(r->other);
     result_table_close(r->table);
-    if (r->slides >= 0)
-        H5Gclose(r->slides);
+    h5_close(r->slides);
     if (r->file >= 0)
         H5Fclose(r->file);
     for (int64_t k = 0; k < r->count; k++)
@@ -391,8 +389,7 @@ int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result
     hid_t o = h5_open_group(r->slides, r->names[k], e);
     int bad = o < 0 || get_slide(o, r, parts, s, e) ||
               (parts == RESULT_ALL_PARTS && check_data_crc(&r->params, s, e));
-    if (o >= 0)
-        H5Gclose(o);
+    h5_close(o);
     if (!bad)
         return 0;
     result_slide_free(s);
@@ -492,8 +489,7 @@ static int check_maps(hid_t o, struct err *e)
     for (int m = 0; m < RESULT_MAPS && !bad; m++) {
         hid_t ds = h5_open_dataset(o, result_map_kind(m)->name, e);
         bad = ds < 0 || check_layout(ds, m, e);
-        if (ds >= 0)
-            H5Dclose(ds);
+        h5_close(ds);
     }
     return bad;
 }
@@ -511,8 +507,7 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
               check_maps(o, e) || result_check_features(o, &r->params, &s, e);
     if (bad)
         err_add(e, "%s: slide %s", r->path, r->names[k]);
-    if (o >= 0)
-        H5Gclose(o);
+    h5_close(o);
     result_slide_free(&s);
     return bad ? -1 : 0;
 }
@@ -570,10 +565,8 @@ int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *valu
         H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
         H5Dread(m->dataset, native_type(m->kind->type), memory, file, H5P_DEFAULT, values) < 0)
         bad = h5_error(e, "cannot read %s", m->kind->name);
-    if (memory >= 0)
-        H5Sclose(memory);
-    if (file >= 0)
-        H5Sclose(file);
+    h5_close(memory);
+    h5_close(file);
     return bad;
 }
 
@@ -645,8 +638,7 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
     hid_t o = r->table && !m->of ? -1 : open_slide(m->of ? m->of : r, i, e);
     if (o >= 0)
         m->dataset = h5_open_array(o, m->kind->name, native_type(m->kind->type), 2, dims, e);
-    if (o >= 0)
-        H5Gclose(o);
+    h5_close(o);
     const bool empty = s->nx < 1 || s->ny < 1;
     if (m->dataset >= 0 &&
         (empty || (!check_layout(m->dataset, map, e) && !check_map(m, result_params(r), e))))
@@ -660,8 +652,7 @@ void result_close_rows(struct result_rows *m)
 {
     if (!m)
         return;
-    if (m->dataset >= 0)
-        H5Dclose(m->dataset);
+    h5_close(m->dataset);
     result_close(m->of);
     free(m);
 }

@@ -61,8 +61,7 @@ static void table_rows_close(struct table_rows *r)
     if (!r)
         return;
     h5_strips_close(r->strips);
-    if (r->dataset >= 0)
-        H5Dclose(r->dataset);
+    h5_close(r->dataset);
     codec_free(r->work);
     free(r->shuffled);
     free(r->packed);
@@ -322,8 +321,7 @@ void result_table_close(struct result_table *t)
         return;
     table_rows_close(t->histograms);
     table_rows_close(t->sharpness);
-    if (t->group >= 0)
-        H5Gclose(t->group);
+    h5_close(t->group);
     for (int k = 0; k < t->n_columns; k++)
         free(t->columns[k].values);
     free(t);

@@ -103,8 +103,7 @@ static int put_counts(hid_t o, const struct result_params *p, const struct resul
         return -1;
     hid_t ds = h5_open_array(o, "histogram", H5T_NATIVE_UINT64, 1, dims, e);
     int r = ds < 0 ? -1 : h5_put_fields(ds, result_params_fields, RESULT_OF_HISTOGRAM, p, e);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r;
 }
 
@@ -123,8 +122,7 @@ static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t 
         return 0;
     hid_t ds = h5_open_array(o, kind->name, stored_type(kind->type), 2, dims, e);
     const int r = ds < 0 ? -1 : h5_put_real(ds, "scale", kind->scale, e);
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     return r;
 }
 

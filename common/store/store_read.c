@@ -101,8 +101,7 @@ void store_close(struct store *s)
     if (!s)
         return;
     h5_lock();
-    if (s->groups >= 0)
-        H5Gclose(s->groups);
+    h5_close(s->groups);
     if (s->file >= 0)
         H5Fclose(s->file);
     h5_unlock();
@@ -334,8 +333,7 @@ static int look_at_group(const struct store *s, int64_t number, uint64_t places[
     const int r =
         group < 0 || check_group(group, &s->info, number, e) || find_tables(group, places, e) ? -1
                                                                                               : 0;
-    if (group >= 0)
-        H5Gclose(group);
+    h5_close(group);
     h5_unlock();
     return r;
 }
@@ -360,22 +358,28 @@ static int read_table(const struct store *s, int k, uint64_t address, int64_t ro
                : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
 }
 
+/* The place of chunk k of a group, for HDF5's index. */
+static void place_of(const struct store_info *i, int64_t k, hsize_t at[3])
+{
+    const int64_t columns = store_chunk_columns(i);
+    at[0] = (hsize_t)(k / columns * i->chunk_rows);
+    at[1] = (hsize_t)(k % columns * i->chunk_cols);
+    at[2] = 0;
+}
+
 /* Where HDF5's index has the first chunk that is stored. */
 static int ask_index(const struct store *s, int64_t number, int64_t k, uint64_t *offset)
 {
     char name[32];
-    const int64_t columns = store_chunk_columns(&s->info);
-    const hsize_t at[3] = {(hsize_t)(k / columns * s->info.chunk_rows),
-                           (hsize_t)(k % columns * s->info.chunk_cols), 0};
+    hsize_t at[3];
+    place_of(&s->info, k, at);
     h5_lock();
     hid_t group = open_group(s, number, name, NULL);
     hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", NULL);
     const int r = pixels < 0 || H5Dget_chunk_info_by_coord(pixels, at, NULL, offset, NULL) < 0;
     h5_forget();
-    if (pixels >= 0)
-        H5Dclose(pixels);
-    if (group >= 0)
-        H5Gclose(group);
+    h5_close(pixels);
+    h5_close(group);
     h5_unlock();
     return r;
 }
@@ -438,8 +442,7 @@ static int read_tissue(hid_t g, struct store_tissue *t, struct err *e)
                     h5_get_real(ds, "tissue_fraction", &t->fraction, e) || h5_check_seal(ds, e)
                 ? -1
                 : 0;
-    if (ds >= 0)
-        H5Dclose(ds);
+    h5_close(ds);
     if (r || !(t->mask = memory_try(1, (size_t)(t->rows * t->cols), e)))
         return -1;
     return h5_read_array(g, "mask", H5T_NATIVE_UINT8, 2, dims, t->mask, e);
@@ -454,8 +457,7 @@ static int find_tissue(struct store *s, struct store_tissue *t, struct err *e)
         return has ? err_add(e, "%s", s->path) : 0;
     hid_t g = h5_open_group(s->file, "tissue", e);
     int r = g < 0 ? -1 : read_tissue(g, t, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     if (r == 0)
         return 1;
     free(t->mask);
@@ -481,9 +483,6 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
 {
     enum { MOST = 1 << 14 };
     hsize_t dims[3];
-    const int has = h5_has_link(group, "thumbnail", e);
-    if (has <= 0)
-        return has;
     if (h5_get_shape(group, "thumbnail", 3, dims, e))
         return -1;
     if (dims[0] < 1 || dims[0] > MOST || dims[1] < 1 || dims[1] > MOST || dims[2] != 3)
@@ -500,22 +499,23 @@ static int read_thumbnail(hid_t group, struct store_picture *t, struct err *e)
     return r == H5_NO_LIBRARY ? 0 : -1;
 }
 
-static int find_picture(hid_t file, struct store_picture *t, struct err *e)
+/* Opens the group of the thumbnail. 1, 0: there is no thumbnail, or -1; *group may be open in any
+ * case. */
+static int find_thumbnail(hid_t file, hid_t *group, struct err *e)
 {
     const int has = h5_has_link(file, "associated", e);
-    if (has <= 0)
-        return has;
-    hid_t g = h5_open_group(file, "associated", e);
-    const int r = g < 0 ? -1 : read_thumbnail(g, t, e);
-    if (g >= 0)
-        H5Gclose(g);
-    return r;
+    *group = has > 0 ? h5_open_group(file, "associated", e) : -1;
+    return has <= 0 ? has : *group < 0 ? -1 : h5_has_link(*group, "thumbnail", e);
 }
 
 int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e)
 {
+    hid_t group;
     h5_lock();
-    const int r = find_picture(s->file, t, e);
+    int r = find_thumbnail(s->file, &group, e);
+    if (r > 0)
+        r = read_thumbnail(group, t, e);
+    h5_close(group);
     h5_unlock();
     return r < 0 ? err_add(e, "%s", s->path) : r;
 }
@@ -576,8 +576,7 @@ static int64_t read_sources(hid_t file, struct store_source **out, struct err *e
         r = -1;
     for (int64_t k = 0; r == 0 && k < n; k++)
         r = read_source(g, k + 1, *out + k, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     if (r == 0)
         return n;
     free(*out);
@@ -608,21 +607,6 @@ bool store_same_sources(const struct store_source *a, int64_t n, const struct st
 
 /* --- what it holds besides its pixels --- */
 
-static int find_thumbnail(hid_t file, bool *found, struct err *e)
-{
-    *found = false;
-    int has = h5_has_link(file, "associated", e);
-    if (has <= 0)
-        return has;
-    hid_t group = h5_open_group(file, "associated", e);
-    if (group < 0)
-        return -1;
-    has = h5_has_link(group, "thumbnail", e);
-    *found = has > 0;
-    H5Gclose(group);
-    return has < 0 ? -1 : 0;
-}
-
 /* Bytes of all chunks of a group as stored. */
 static int add_group(const struct store *s, int64_t number, int64_t *bytes, struct err *e)
 {
@@ -647,9 +631,13 @@ static int read_extras(const struct store *s, struct store_extras *x, struct err
             return -1;
     if (h5_get_text(s->file, "creator", x->creator, sizeof x->creator, e))
         return -1;
-    const int has = h5_has_link(s->file, "icc_profile", e);
-    x->icc_profile = has > 0;
-    return has < 0 ? -1 : find_thumbnail(s->file, &x->thumbnail, e);
+    hid_t group = -1;
+    const int icc = h5_has_link(s->file, "icc_profile", e);
+    const int thumbnail = icc < 0 ? -1 : find_thumbnail(s->file, &group, e);
+    h5_close(group);
+    x->icc_profile = icc > 0;
+    x->thumbnail = thumbnail > 0;
+    return thumbnail < 0 ? -1 : 0;
 }
 
 int store_read_extras(const struct store *s, struct store_extras *x, struct err *e)
@@ -683,8 +671,7 @@ static int check_properties(hid_t file, struct err *e)
 {
     hid_t g = h5_open_group(file, "properties", e);
     const int r = g < 0 ? -1 : h5_check_seal(g, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     return r ? err_add(e, "properties") : 0;
 }
 
@@ -743,13 +730,11 @@ static int check_file(hid_t file, const struct store_info *i, struct err *e)
 static bool is_in_index(const struct store_info *i, hid_t pixels, const struct store_chunk *c,
                         int64_t k)
 {
-    const int64_t columns = store_chunk_columns(i);
-    const hsize_t at[3] = {(hsize_t)(k / columns * i->chunk_rows),
-                           (hsize_t)(k % columns * i->chunk_cols), 0};
-    hsize_t bytes = 0;
+    hsize_t at[3], bytes = 0;
     haddr_t offset = 0;
     unsigned mask = 0;
     const unsigned want = c->raw && i->codec->id != CODEC_NONE;
+    place_of(i, k, at);
     return H5Dget_chunk_info_by_coord(pixels, at, &mask, &offset, &bytes) >= 0 &&
            offset == c->offset && bytes == c->bytes && mask == want;
 }
@@ -759,15 +744,13 @@ static bool is_in_index(const struct store_info *i, hid_t pixels, const struct s
 static bool agrees(const struct store *s, hid_t pixels, const struct store_chunk *list, int64_t n)
 {
     const struct store_info *i = &s->info;
-    const int64_t columns = store_chunk_columns(i);
     int64_t last = -1;
     for (int64_t k = 0; k < n; k++) {
-        const hsize_t at[3] = {(hsize_t)(k / columns * i->chunk_rows),
-                               (hsize_t)(k % columns * i->chunk_cols), 0};
-        hsize_t bytes = 0;
+        hsize_t at[3], bytes = 0;
         if (list[k].bytes == 0)
             continue;
         last = k;
+        place_of(i, k, at);
         if (H5Dget_chunk_storage_size(pixels, at, &bytes) < 0 || bytes != list[k].bytes)
             return false;
     }
@@ -791,10 +774,8 @@ static int check_index(struct store *s, int64_t number, struct err *e)
                     "again",
                     s->path, name);
     }
-    if (pixels >= 0)
-        H5Dclose(pixels);
-    if (group >= 0)
-        H5Gclose(group);
+    h5_close(pixels);
+    h5_close(group);
     free(list);
     return pixels < 0 ? -1 : r;
 }

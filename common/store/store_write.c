@@ -103,8 +103,7 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
     const int64_t dims[3] = {height, width, 3};
     hid_t g = h5_create_group(w->file.id, "associated", 0, e);
     int r = g < 0 ? -1 : h5_write_image(g, "thumbnail", dims, rgb, threads, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     return checked(w, r);
 }
 
@@ -112,8 +111,7 @@ int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s
 {
     hid_t g = h5_create_group(w->file.id, "associated", 0, e);
     const int r = g < 0 ? -1 : h5_write_strips(g, "thumbnail", s, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     return checked(w, r);
 }
 
@@ -135,8 +133,7 @@ static int put_source(hid_t sources, int64_t number, const struct store_source *
                           h5_put_int(g, "index_crc32", s->index_crc32, e) || h5_seal(g, e)
                       ? -1
                       : 0;
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     return r;
 }
 
@@ -147,8 +144,7 @@ int store_put_sources(struct store_writer *w, const struct store_source *s, int6
     int r = g < 0 ? -1 : h5_put_int(g, "count", n, e);
     for (int64_t k = 0; r == 0 && k < n; k++)
         r = put_source(g, k + 1, s + k, e);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(g);
     return checked(w, r);
 }
 
@@ -166,10 +162,8 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
                                  h5_put_real(ds, "dark", t->dark, e))) ||
                    h5_put_real(ds, "tissue_fraction", t->fraction, e) || h5_seal(ds, e)))
         r = -1;
-    if (ds >= 0)
-        H5Dclose(ds);
-    if (g >= 0)
-        H5Gclose(g);
+    h5_close(ds);
+    h5_close(g);
     return checked(w, r);
 }
 
