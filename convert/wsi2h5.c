@@ -229,20 +229,6 @@ static void outcomes_stop(struct outcomes *r, bool begun, size_t left)
 
 /* --- the end --- */
 
-/* Writes the list of slides that failed into the output folder, unless a signal stopped the run. */
-static int outcomes_list_failures(struct outcomes *r, struct err *e)
-{
-    if (!r->failures)
-        return 0;
-    const int64_t n = failed_list_count(r->failures);
-    if (failed_list_write(r->failures, e))
-        return -1;
-    if (n > 0 && !r->o->quiet)
-        cli_say("%" PRId64 " slide%s no store; %s lists %s", n, n == 1 ? " has" : "s have",
-                failed_list_path(r->failures), n == 1 ? "it" : "them");
-    return 0;
-}
-
 /* The last line: counts, rate, time, memory. */
 static void outcomes_end(const struct outcomes *r)
 {
@@ -566,7 +552,7 @@ static int run_batch(struct batch *b, char **words, int n)
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e);
     note_earlier(b);
-    bad = bad || convert_all(b, &e) || outcomes_list_failures(&b->outcomes, &e);
+    bad = bad || convert_all(b, &e) || failed_list_write(b->outcomes.failures, b->o->quiet, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
     outcomes_end(&b->outcomes);

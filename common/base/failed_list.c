@@ -1,6 +1,7 @@
 /* failed_list.c - see failed_list.h. */
 #include "common/base/failed_list.h"
 
+#include "common/base/cli.h"
 #include "common/base/csv.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
@@ -91,20 +92,49 @@ static void drop_row(struct row *r)
     *r = (struct row){0};
 }
 
+int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct err *e)
+{
+    struct table t = {0};
+    int bad = table_read(&t, path, e);
+    const int64_t slide = bad ? 0 : table_column(&t, "slide");
+    const int64_t reason = bad ? 0 : table_column(&t, "reason");
+    if (!bad && (slide < 0 || reason < 0))
+        bad = err_set(e, "%s: the header is not slide,reason", path);
+    for (int64_t k = 1; !bad && k <= t.rows; k++)
+        bad = row(ctx, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
+    table_free(&t);
+    return bad ? -1 : 0;
+}
+
+struct reading {
+    failed_list_row *row;
+    void *ctx;
+};
+
+static int read_list(void *ctx, const char *path, struct err *e)
+{
+    const struct reading *r = ctx;
+    return failed_list_rows(path, r->row, r->ctx, e);
+}
+
+int failed_list_read(const char *folder, failed_list_row *row, void *ctx, struct err *e)
+{
+    struct reading r = {row, ctx};
+    return failed_list_find(folder, read_list, &r, e);
+}
+
+static int add_old(void *ctx, const char *slide, const char *reason, struct err *e)
+{
+    (void)e;
+    add_row(ctx, slide, reason);
+    return 0;
+}
+
 /* Takes the rows of a list of earlier runs that this run replaces. */
 static int take_old(void *ctx, const char *path, struct err *e)
 {
-    struct failed_list *l = ctx;
-    struct table t = {0};
-    if (l->tasks && strcmp(path, l->path) != 0)
-        return 0;
-    const int bad = table_read(&t, path, e);
-    const int64_t slide = bad ? 0 : table_column(&t, "slide");
-    const int64_t reason = bad ? 0 : table_column(&t, "reason");
-    for (int64_t k = 1; !bad && k <= t.rows; k++)
-        add_row(l, table_cell(&t, k, slide), table_cell(&t, k, reason));
-    table_free(&t);
-    return bad;
+    const struct failed_list *l = ctx;
+    return l->tasks && strcmp(path, l->path) != 0 ? 0 : failed_list_rows(path, add_old, ctx, e);
 }
 
 struct failed_list *failed_list_create(enum failed_list_of what, const char *folder, int64_t task,
@@ -240,24 +270,7 @@ static int publish_text(const struct failed_list *l, struct err *e)
     return publish_commit(&p, e);
 }
 
-/* Removes a list that this run replaces: its own, and those of shares whose rows it has. */
-static int remove_old(void *ctx, const char *path, struct err *e)
-{
-    const struct failed_list *l = ctx;
-    const bool own = !strcmp(path, l->path);
-    if (own ? failed_list_count(l) > 0 : l->tasks > 0)
-        return 0;
-    return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot be removed", path) : 0;
-}
-
-int failed_list_write(struct failed_list *l, struct err *e)
-{
-    if (failed_list_count(l) > 0 && publish_text(l, e))
-        return err_add(e, "%s", l->path);
-    return failed_list_find(l->folder, remove_old, l, e);
-}
-
-int64_t failed_list_count(const struct failed_list *l)
+static int64_t count_rows(const struct failed_list *l)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < l->n; k++)
@@ -265,9 +278,27 @@ int64_t failed_list_count(const struct failed_list *l)
     return n;
 }
 
-const char *failed_list_path(const struct failed_list *l)
+/* Removes a list that this run replaces: its own, and those of shares whose rows it has. */
+static int remove_old(void *ctx, const char *path, struct err *e)
 {
-    return l->path;
+    const struct failed_list *l = ctx;
+    const bool own = !strcmp(path, l->path);
+    if (own ? count_rows(l) > 0 : l->tasks > 0)
+        return 0;
+    return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot be removed", path) : 0;
+}
+
+int failed_list_write(struct failed_list *l, bool quiet, struct err *e)
+{
+    const int64_t n = l ? count_rows(l) : 0;
+    if (n > 0 && publish_text(l, e))
+        return err_add(e, "%s", l->path);
+    if (l && failed_list_find(l->folder, remove_old, l, e))
+        return -1;
+    if (n > 0 && !quiet)
+        cli_say("%" PRId64 " slide%s no %s; %s lists %s", n, n == 1 ? " has" : "s have",
+                l->what == FAILED_STORES ? "store" : "result", l->path, n == 1 ? "it" : "them");
+    return 0;
 }
 
 void failed_list_free(struct failed_list *l)

@@ -38,13 +38,16 @@ void failed_list_done(struct failed_list *l, const char *path);
 /* Adds the slide at `path`; path + below is its path below the folder that was given. A reason
  * names it as the row does. NULL is allowed. */
 void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *reason);
-/* Replaces the folder's lists. The message names the file. */
-int failed_list_write(struct failed_list *l, struct err *e);
-/* Rows so far, and the file. */
-int64_t failed_list_count(const struct failed_list *l);
-const char *failed_list_path(const struct failed_list *l);
+/* Replaces the folder's lists and, unless `quiet`, says so. The message names the file. NULL is
+ * allowed. */
+int failed_list_write(struct failed_list *l, bool quiet, struct err *e);
 void failed_list_free(struct failed_list *l); /* NULL is allowed */
 
+typedef int failed_list_row(void *ctx, const char *slide, const char *reason, struct err *e);
+/* Calls row() for each row of a table with the columns slide and reason, or of each list in a
+ * folder. The message names the file. */
+int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct err *e);
+int failed_list_read(const char *folder, failed_list_row *row, void *ctx, struct err *e);
 /* Calls file() for each list in the folder; its -1 ends the search. A folder that cannot be read
  * has none. */
 int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path, struct err *e),

@@ -3,9 +3,9 @@
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"
+#include "common/base/failed_list.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
-#include "process/options/failures.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -211,26 +211,12 @@ static int take_failed(void *ctx, const char *name, const char *reason, struct e
     return 0;
 }
 
-static int read_table(const char *path, struct report_failures *f, struct err *e)
-{
-    struct table t = {0};
-    int bad = table_read(&t, path, e);
-    const int64_t slide = bad ? 0 : table_column(&t, "slide");
-    const int64_t reason = bad ? 0 : table_column(&t, "reason");
-    if (!bad && (slide < 0 || reason < 0))
-        bad = err_set(e, "%s: the header is not slide,reason", path);
-    for (int64_t k = 1; !bad && k <= t.rows; k++)
-        bad = take_failed(f, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
-    table_free(&t);
-    return bad ? -1 : 0;
-}
-
 int report_read_failed(const struct report_setup *o, struct report_failures *f, struct err *e)
 {
-    if (o->failed && read_table(o->failed, f, e))
+    if (o->failed && failed_list_rows(o->failed, take_failed, f, e))
         return -1;
     for (int k = 0; k < o->n_folders; k++)
-        if (failures_read(o->folders[k], take_failed, f, e))
+        if (failed_list_read(o->folders[k], take_failed, f, e))
             return -1;
     return 0;
 }

@@ -229,3 +229,41 @@ void results_abort(struct results *r)
     result_abort(r->one);
     free(r);
 }
+
+/* --- the list of slides without a result --- */
+
+static int carry(void *ctx, const char *slide, const char *reason, struct err *e)
+{
+    (void)e;
+    failed_list_add(ctx, slide, 0, reason);
+    return 0;
+}
+
+/* Of the shares of a run, the first carries on what all have in common. */
+int failures_begin(struct failed_list **l, const struct options *o, struct err *e)
+{
+    int bad = 0;
+    *l = NULL;
+    if (!output_is_folder(o->output, RESULT_ENDING) || o->first_group)
+        return 0;
+    if (!(*l = failed_list_create(FAILED_RESULTS, o->output, o->task, o->tasks, false, e)))
+        return -1;
+    for (int k = 0; k < o->files.n_folders && o->task <= 1 && !bad; k++)
+        bad = failed_list_read(o->files.folders[k], carry, *l, e);
+    for (int k = 0; k < o->files.n_problems && o->task <= 1; k++)
+        failures_add(*l, o, o->files.problems[k].path, o->files.problems[k].why);
+    return bad;
+}
+
+void failures_add(struct failed_list *l, const struct options *o, const char *path,
+                  const char *reason)
+{
+    size_t below = (size_t)(path_base_name(path) - path);
+    for (int k = 0; k < o->files.n_folders; k++) {
+        const char *folder = o->files.folders[k];
+        const size_t n = strlen(folder);
+        if (!strncmp(path, folder, n) && (path[n] == '/' || (n > 0 && folder[n - 1] == '/')))
+            below = n + strspn(path + n, "/");
+    }
+    failed_list_add(l, path, below, reason);
+}

@@ -7,10 +7,11 @@
  */
 #ifndef WSI_RESULTS_H
 #define WSI_RESULTS_H
-
 #include "common/base/err.h"
+#include "common/base/failed_list.h"
 #include "common/result/result.h"
 #include "process/engine/regions.h"
+#include "process/options/options.h"
 
 #include <stdint.h>
 
@@ -40,5 +41,14 @@ int results_put(struct results *r, const struct result_slide *s, struct err *e);
 int results_commit(struct results *r, struct err *e);
 /* Drops the one file, keeps files in a folder; frees r. NULL is fine. */
 void results_abort(struct results *r);
+
+/* --- the list of slides without a result, in the output folder: failed_list.h --- */
+
+/* Begins the list with what is known: what the lists in the folders of stores say, and what
+ * list_expand() has found. *l is NULL for a run that has none: into one file, or of some groups. */
+int failures_begin(struct failed_list **l, const struct options *o, struct err *e);
+/* Adds a store that failed. */
+void failures_add(struct failed_list *l, const struct options *o, const char *path,
+                  const char *reason);
 
 #endif

@@ -12,7 +12,6 @@
 #include "common/result/same_resolution.h"
 #include "common/store/store.h"
 #include "process/options/commands.h"
-#include "process/options/failures.h"
 #include "process/run/live.h"
 #include "process/run/results.h"
 #include "process/spectrum/spectrum.h"
@@ -570,7 +569,7 @@ static int run_stores(struct run *r)
     else
         bad = results_commit(r->out, &e);
     report_written(r, bad ? &e : NULL);
-    bad = bad || failures_end(r->failures, r->o, &e);
+    bad = bad || failed_list_write(r->failures, r->o->quiet, &e);
     const int status = bad                                  ? cli_failed(&e)
                        : r->trouble                         ? EXIT_TROUBLE
                        : r->failed                          ? EXIT_PART
