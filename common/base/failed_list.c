@@ -45,17 +45,6 @@ static bool is_name(const char *name)
     return !strcmp(name, again);
 }
 
-static bool is_ours(const char *path)
-{
-    char head[sizeof HEAD] = "";
-    struct stat st;
-    FILE *f = !stat(path, &st) && S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
-    const size_t n = f ? fread(head, 1, sizeof HEAD - 1, f) : 0;
-    if (f)
-        fclose(f);
-    return n == sizeof HEAD - 1 && !memcmp(head, HEAD, n);
-}
-
 static int is_list(const struct dirent *d)
 {
     return is_name(d->d_name);
@@ -69,7 +58,7 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
     const int n = scandir(folder, &found, is_list, alphasort);
     for (int k = 0; k < n; k++) {
         char *path = folder_join(folder, found[k]->d_name);
-        bad = bad || (is_ours(path) && file(ctx, path, e));
+        bad = bad || (text_file_begins_with(path, HEAD) && file(ctx, path, e));
         free(path);
         free(found[k]);
     }
@@ -257,7 +246,7 @@ static int publish_text(const struct failed_list *l, struct err *e)
 {
     struct publish p;
     struct stat st;
-    if (lstat(l->path, &st) == 0 && !is_ours(l->path))
+    if (lstat(l->path, &st) == 0 && !text_file_begins_with(l->path, HEAD))
         return err_set(e, "already exists and is not a list of failed slides; not overwritten: "
                           "rename it");
     if (publish_begin(&p, l->path, e))

@@ -2,6 +2,7 @@
 #include "common/base/publish.h"
 
 #include "common/base/memory.h"
+#include "common/base/path.h"
 #include "common/base/read_at.h"
 
 #include <dirent.h>
@@ -37,12 +38,6 @@ static char *folder_of(const char *path)
     if (!slash)
         return memory_copy(".");
     return memory_copy_part(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 /* This host's name without the characters that separate the parts of a temporary name. */
@@ -226,7 +221,7 @@ void publish_clean(const char *final_path)
     char host[64];
     char *folder = folder_of(final_path);
     host_name(host);
-    char *base = temp_base(base_of(final_path), host);
+    char *base = temp_base(path_base_name(final_path), host);
     remove_leftovers(folder, base, host);
     free(base);
     free(folder);
@@ -244,7 +239,7 @@ int publish_begin(struct publish *p, const char *final_path, struct err *e)
     char host[64];
     char *folder = folder_of(final_path);
     host_name(host);
-    char *base = temp_base(base_of(final_path), host);
+    char *base = temp_base(path_base_name(final_path), host);
     *p = (struct publish){.final_path = memory_copy(final_path), .fd = -1};
     remove_leftovers(folder, base, host);
     const int r = create_temp(p, folder, base, host, e);
@@ -341,8 +336,7 @@ void publish_abort(struct publish *p)
 
 enum { MOST_HEAD = 256, BUFFER = 1 << 18 };
 
-/* Does the file begin with `head`? */
-static bool begins_with(const char *path, const char *head)
+bool text_file_begins_with(const char *path, const char *head)
 {
     char begin[MOST_HEAD];
     const size_t n = strlen(head);
@@ -360,7 +354,7 @@ int text_file_check(const char *path, const char *head, const char *what, struct
     struct stat st;
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : err_sys(e, "%s", path);
-    if (begins_with(path, head))
+    if (text_file_begins_with(path, head))
         return 0;
     return err_set(e, "%s: already exists and is not %s; not overwritten: choose another name",
                    path, what);

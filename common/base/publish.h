@@ -3,9 +3,9 @@
  */
 #ifndef WSI_PUBLISH_H
 #define WSI_PUBLISH_H
-
 #include "common/base/err.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /*
@@ -68,6 +68,8 @@ struct text_file {
     struct publish publish;
 };
 
+/* Is it a file that begins with `head`, of at most 256 bytes? */
+bool text_file_begins_with(const char *path, const char *head);
 /* May `path` be written? Yes if no file exists there, or one that begins with `head`. `what` is
  * the kind in the message: "a report made by h5spec". */
 int text_file_check(const char *path, const char *head, const char *what, struct err *e);

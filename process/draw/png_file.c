@@ -187,9 +187,14 @@ int png_file_colours(FILE *f, const uint8_t *pixels, int64_t width, int64_t heig
     return bad;
 }
 
-int png_file_is_ours(const unsigned char *head, size_t n)
+bool png_file_is_ours(const char *path)
 {
     static const char mark[] = "tEXtSoftware\0" PNG_FILE_SOFTWARE;
-    return n >= HEAD_BYTES + 4 + sizeof mark && !memcmp(head, "\x89PNG\r\n\x1a\n", 8) &&
+    unsigned char head[HEAD_BYTES + 4 + sizeof mark] = "";
+    FILE *f = fopen(path, "rbe");
+    const size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    return n == sizeof head && !memcmp(head, "\x89PNG\r\n\x1a\n", 8) &&
            !memcmp(head + HEAD_BYTES + 4, mark, sizeof mark - 1);
 }

@@ -52,7 +52,7 @@ void png_file_free(struct png_file *p); /* NULL is fine */
 int png_file_colours(FILE *f, const uint8_t *pixels, int64_t width, int64_t height, int entries,
                      int level, struct err *e);
 
-/* Is the file that begins with these n bytes a PNG picture of ours? 64 bytes are enough. */
-int png_file_is_ours(const unsigned char *head, size_t n);
+/* Is it a PNG picture of ours? */
+bool png_file_is_ours(const char *path);
 
 #endif

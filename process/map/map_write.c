@@ -119,17 +119,12 @@ char *map_file_name(const char *folder, const char *slide, const char *feature, 
 /* Did this program write the existing file? */
 static bool is_ours(const char *path, enum map_format format)
 {
-    unsigned char head[64] = "";
-    const char *begin = format == MAP_CSV ? MAP_CSV_HEAD : MAP_GEOJSON_HEAD;
-    if (format == MAP_TIFF)
-        return map_tiff_is_ours(path);
-    FILE *f = fopen(path, "rbe");
-    const size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-    if (f)
-        fclose(f);
-    if (format == MAP_PNG || format == MAP_OVERLAY)
-        return png_file_is_ours(head, n);
-    return n >= strlen(begin) && !memcmp(head, begin, strlen(begin));
+    switch (format) {
+    case MAP_TIFF: return map_tiff_is_ours(path);
+    case MAP_CSV: return text_file_begins_with(path, MAP_CSV_HEAD);
+    case MAP_GEOJSON: return text_file_begins_with(path, MAP_GEOJSON_HEAD);
+    default: return png_file_is_ours(path);
+    }
 }
 
 static int check_target(const char *path, enum map_format format, struct err *e)
