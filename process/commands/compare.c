@@ -32,6 +32,7 @@
 struct compare_change {
     int64_t windows;   /* that have a value in both */
     int64_t changed;   /* of these */
+    int64_t lone;      /* windows that have a value in one only */
     double mean, most; /* of |b - a|, dB; NaN without windows */
 };
 
@@ -80,8 +81,10 @@ struct both {
 
 static void add_change(struct compare_change *c, double a, double b)
 {
-    if (isnan(a) || isnan(b))
+    if (isnan(a) || isnan(b)) {
+        c->lone += isnan(a) != isnan(b);
         return;
+    }
     const double off = fabs(b - a);
     c->windows++;
     c->changed += off > 0;
@@ -109,17 +112,6 @@ static double w1_of(const struct both *r, const struct result_params *p,
     stats_cdf(a->histogram, p->bins, a->underflow, a->overflow, r->cdf[0]);
     stats_cdf(b->histogram, p->bins, b->underflow, b->overflow, r->cdf[1]);
     return stats_w1(r->cdf[0], r->cdf[1], p->bins, width);
-}
-
-/* Is every window's value the same, or missing in both? */
-static bool same_map(const struct result_slide *a, const struct result_slide *b, int map)
-{
-    for (int64_t k = 0; k < a->nx * a->ny; k++) {
-        const double x = result_map_value(&a->maps[map], k), y = result_map_value(&b->maps[map], k);
-        if (isnan(x) != isnan(y) || x < y || x > y)
-            return false;
-    }
-    return true;
 }
 
 static bool same_counts(const struct result_params *p, const struct result_counts *a,
@@ -157,7 +149,7 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     for (int m = 0; m < RESULT_MAPS; m++)
         if (r->out->maps[m]) {
             s->maps[m] = change_of(a, b, m);
-            s->identical = s->identical && same_map(a, b, m);
+            s->identical = s->identical && s->maps[m].changed == 0 && s->maps[m].lone == 0;
         }
 }
 
