@@ -6,7 +6,6 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "process/map/map_formats.h"
-#include "process/map/map_setup.h"
 
 #include <inttypes.h>
 #include <math.h>

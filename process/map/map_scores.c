@@ -1,6 +1,4 @@
 /* map_scores.c - see map_write.h. */
-#include "process/map/map_write.h"
-
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/path.h"
@@ -8,8 +6,9 @@
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
 #include "common/store/store.h"
-#include "process/map/map_setup.h"
+#include "process/map/map_formats.h"
 #include "process/map/map_source.h"
+#include "process/map/map_write.h"
 #include "process/scores/score_file.h"
 
 #include <errno.h>
@@ -180,11 +179,10 @@ static int64_t find_slide(const struct result *r, const struct map_setup *setup,
                           struct err *e)
 {
     const char *wanted = setup->n_patterns ? setup->patterns[0] : name;
-    const int64_t n = result_slides(r);
-    for (int64_t k = 0; k < n; k++)
-        if (!strcmp(result_slide_name(r, k), wanted))
-            return k;
-    if (n == 1 && !setup->n_patterns)
+    const int64_t k = result_find_slide(r, wanted);
+    if (k >= 0)
+        return k;
+    if (result_slides(r) == 1 && !setup->n_patterns)
         return 0;
     return err_set(e, "%s: has no slide %s, as the scores are called; name the slide with --slide",
                    setup->files[0], wanted);

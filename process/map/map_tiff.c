@@ -4,7 +4,6 @@
 #include "common/base/stop.h"
 #include "process/draw/html.h"
 #include "process/map/map_formats.h"
-#include "process/map/map_setup.h"
 
 #include <inttypes.h>
 #include <math.h>

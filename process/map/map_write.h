@@ -7,10 +7,9 @@
  */
 #ifndef WSI_MAP_WRITE_H
 #define WSI_MAP_WRITE_H
-
 #include "common/base/err.h"
 #include "common/base/publish.h"
-#include "process/map/map_setup.h"
+#include "process/map/map_formats.h"
 #include "process/map/map_source.h"
 
 /* The format of this name; -1 if there is none. */
