@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct jpeg_picture_rows {
+struct stream_rows {
     struct rows rows;
     struct jpeg_rows *jpeg;
 };
@@ -22,33 +22,39 @@ static int result_of(int r)
                                                            : ROWS_DAMAGED;
 }
 
-static int next(struct rows *r, uint8_t *out, struct err *e)
+static int stream_next(struct rows *r, uint8_t *out, struct err *e)
 {
-    return result_of(jpeg_rows_next(((struct jpeg_picture_rows *)r)->jpeg, out, e));
+    return result_of(jpeg_rows_next(((struct stream_rows *)r)->jpeg, out, e));
 }
 
-static void close_rows(struct rows *r)
+static void stream_close(struct rows *r)
 {
-    jpeg_rows_close(((struct jpeg_picture_rows *)r)->jpeg);
+    jpeg_rows_close(((struct stream_rows *)r)->jpeg);
     free(r);
+}
+
+int jpeg_stream_open(struct rows **out, const struct jpeg_rows_input *in, struct rows_picture *p,
+                     struct err *e)
+{
+    static const struct rows_kind kind = {stream_next, stream_close};
+    struct stream_rows *r = memory_need(1, sizeof *r);
+    r->rows.kind = &kind;
+    const int bad = result_of(jpeg_rows_open(&r->jpeg, in, &p->cols, &p->rows, &p->channels, e));
+    *out = bad ? NULL : &r->rows;
+    if (bad) {
+        const int code = errno;
+        free(r);
+        errno = code;
+    }
+    return bad;
 }
 
 int jpeg_picture_open(struct rows **out, const struct slide_file *file, struct rows_picture *p,
                       struct err *e)
 {
-    static const struct rows_kind kind = {next, close_rows};
     const struct jpeg_rows_input in = {
         .fd = file->fd, .bytes = file->bytes, .colours = JPEG_FILE, .most_bytes = ROWS_MOST_BYTES};
-    struct jpeg_picture_rows *r = memory_need(1, sizeof *r);
-    *out = NULL;
-    r->rows.kind = &kind;
-    const int bad = result_of(jpeg_rows_open(&r->jpeg, &in, &p->cols, &p->rows, &p->channels, e));
-    if (bad) {
-        free(r);
-        return bad;
-    }
-    *out = &r->rows;
-    return 0;
+    return jpeg_stream_open(out, &in, p, e);
 }
 
 /* --- the ICC profile: up to 255 pieces in markers APP2, each with its number and how many --- */

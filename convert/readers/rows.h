@@ -6,8 +6,8 @@
  */
 #ifndef WSI_ROWS_H
 #define WSI_ROWS_H
-
 #include "common/base/err.h"
+#include "common/codec/jpeg_rows.h"
 #include "convert/readers/slide_file.h"
 
 #include <stddef.h>
@@ -54,6 +54,9 @@ int png_rows_open(struct rows **r, const struct slide_file *file, struct rows_pi
                   struct err *e);
 int jpeg_picture_open(struct rows **r, const struct slide_file *file, struct rows_picture *p,
                       struct err *e);
+/* The same for a JPEG stream within a file. */
+int jpeg_stream_open(struct rows **r, const struct jpeg_rows_input *in, struct rows_picture *p,
+                     struct err *e);
 /* The ICC profile of such a file, to be free()d. 1; 0: none, or none that is whole; -1. */
 int png_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e);
 int jpeg_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes, struct err *e);

@@ -360,33 +360,10 @@ static int packed_open(struct rows **out, const struct tiff_picture *p,
 
 /* --- JPEG --- */
 
-struct stream_rows {
-    struct rows rows;
-    struct jpeg_rows *jpeg;
-};
-
-static int result_of(int r)
-{
-    return r == 0 ? 0 : r == JPEG_NO_MEMORY || r == JPEG_ROWS_TROUBLE ? -1 : ROWS_DAMAGED;
-}
-
-static int stream_next(struct rows *rows, uint8_t *out, struct err *e)
-{
-    return result_of(jpeg_rows_next(((struct stream_rows *)rows)->jpeg, out, e));
-}
-
-static void stream_close(struct rows *rows)
-{
-    jpeg_rows_close(((struct stream_rows *)rows)->jpeg);
-    free(rows);
-}
-
 static int stream_open(struct rows **out, const struct tiff_picture *p,
                        const struct tile_place *place, int64_t rows, struct err *e)
 {
-    static const struct rows_kind kind = {stream_next, stream_close};
-    int64_t w, h;
-    int channels;
+    struct rows_picture stream;
     const bool single = p->planes > 1 || p->samples == 1;
     const struct jpeg_rows_input in = {.fd = p->file->fd,
                                        .at = place->offset,
@@ -398,22 +375,16 @@ static int stream_open(struct rows **out, const struct tiff_picture *p,
                                                       ? JPEG_YCBCR
                                                       : JPEG_RGB,
                                        .most_bytes = ROWS_MOST_BYTES};
-    struct stream_rows *r = memory_need(1, sizeof *r);
-    r->rows.kind = &kind;
-    int bad = result_of(jpeg_rows_open(&r->jpeg, &in, &w, &h, &channels, e));
-    if (bad == 0 && (w != p->cols || h < rows)) {
-        err_set(e, "a stream of %d x %d px in a strip or tile of %d x %d px", (int)w, (int)h,
-                (int)p->cols, (int)rows);
-        bad = ROWS_DAMAGED;
-    }
-    if (bad) {
-        const int code = errno;
-        stream_close(&r->rows);
-        errno = code;
-        return bad;
-    }
-    *out = &r->rows;
-    return 0;
+    const int bad = jpeg_stream_open(out, &in, &stream, e);
+    if (bad)
+        return bad == ROWS_OTHER ? ROWS_DAMAGED : bad;
+    if (stream.cols == p->cols && stream.rows >= rows)
+        return 0;
+    rows_close(*out);
+    *out = NULL;
+    err_set(e, "a stream of %d x %d px in a strip or tile of %d x %d px", (int)stream.cols,
+            (int)stream.rows, (int)p->cols, (int)rows);
+    return ROWS_DAMAGED;
 }
 
 /* --- JPEG 2000 --- */
