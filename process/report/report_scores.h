@@ -67,7 +67,7 @@ double report_excess(const struct report_slides *s, const struct report_scores *
  * A kind of which three quarters are flagged for their sharpness is made of blurred slides, and is
  * not reported: to compare them apart would hide them.
  *
- * The separation that is needed falls with the number of slides (report_clusters.c). Fewer than 1 %
+ * The separation that is needed falls with the number of slides (report_scores.c). Fewer than 1 %
  * of pools of one kind reach it (tests/FIGURES.md).
  */
 
