@@ -4,6 +4,7 @@
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,9 +70,12 @@ static void on_crash(int number)
 static void take_over(const char *text, struct crash_state *s)
 {
     int used = 0;
-    if (sscanf(text, "%zu %lld %lld %lld %lld %lld %lf %lf %lf %lf %d %d;%n", &s->next,
-               &s->converted, &s->skipped, &s->damaged, &s->failed, &s->trouble, &s->source_bytes,
-               &s->store_bytes, &s->pixels, &s->seconds, &failures, &list, &used) != 12 ||
+    if (sscanf(text,
+               "%zu %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+               " %lf %lf %lf %lf %d %d;%n",
+               &s->next, &s->converted, &s->skipped, &s->damaged, &s->failed, &s->trouble,
+               &s->source_bytes, &s->store_bytes, &s->pixels, &s->seconds, &failures, &list,
+               &used) != 12 ||
         !used)
         return;
     for (text += used;
@@ -118,8 +122,9 @@ void crash_note(const struct crash_state *s)
     if (!arguments)
         return;
     snprintf(note, sizeof VARIABLE + STATE,
-             VARIABLE "=%zu %lld %lld %lld %lld %lld %.0f %.0f %.0f %.3f %d %d;", s->next,
-             s->converted, s->skipped, s->damaged, s->failed, s->trouble, s->source_bytes,
+             VARIABLE "=%zu %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                      " %.0f %.0f %.0f %.3f %d %d;",
+             s->next, s->converted, s->skipped, s->damaged, s->failed, s->trouble, s->source_bytes,
              s->store_bytes, s->pixels, s->seconds, failures, list);
     for (int k = 0; k < n_crashes; k++) {
         append(note, crashes[k].slide, ':');

@@ -15,12 +15,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a run hands on to the next one. */
 struct crash_state {
     size_t next; /* the first slide that is not done */
-    long long converted, skipped, damaged, failed, trouble;
-    double source_bytes, store_bytes, pixels, seconds;
+    int64_t converted, skipped, damaged, failed;
+    int64_t trouble;                          /* of those failed: err_is_trouble */
+    double source_bytes, store_bytes, pixels; /* of converted slides */
+    double seconds;
 };
 
 /* Takes over the state of a run that has crashed; all zero if there is none. Later crashes restart

@@ -48,11 +48,10 @@ struct outcome {
 struct outcomes {
     const struct arguments *o;
     double begun;
-    const struct codec *kept; /* of the last slide whose tiles were kept; NULL: there is none */
-    int64_t converted, skipped, damaged, failed, stopped, not_begun; /* slides */
-    int64_t trouble;                          /* of those failed: err_is_trouble */
-    double source_bytes, store_bytes, pixels; /* of converted slides */
-    struct failed_list *failures;             /* NULL: the output is a file */
+    const struct codec *kept;     /* of the last slide whose tiles were kept; NULL: there is none */
+    int64_t stopped, not_begun;   /* slides */
+    struct crash_state done;      /* the others, and what a run after a crash takes over */
+    struct failed_list *failures; /* NULL: the output is a file */
 };
 
 static void put_failure(void *ctx, const char *slide, const char *reason)
@@ -65,16 +64,7 @@ static void put_failure(void *ctx, const char *slide, const char *reason)
 static int outcomes_begin(struct outcomes *r, const struct arguments *o,
                           const struct crash_state *s, struct err *e)
 {
-    *r = (struct outcomes){.o = o,
-                           .begun = clock_now() - s->seconds,
-                           .converted = s->converted,
-                           .skipped = s->skipped,
-                           .damaged = s->damaged,
-                           .failed = s->failed,
-                           .trouble = s->trouble,
-                           .source_bytes = s->source_bytes,
-                           .store_bytes = s->store_bytes,
-                           .pixels = s->pixels};
+    *r = (struct outcomes){.o = o, .begun = clock_now() - s->seconds, .done = *s};
     if (inputs_is_file(o->output))
         return 0;
     r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->anonymous, e);
@@ -181,16 +171,16 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
         cli_say("%s", e.msg);
     if (!r->o->quiet)
         remark(r, i, p);
-    r->damaged += damaged;
+    r->done.damaged += damaged;
     failed_list_done(r->failures, i->path);
     if (skipped)
-        r->skipped++;
+        r->done.skipped++;
     else {
-        r->converted++;
+        r->done.converted++;
         r->kept = p->info.codec->keeps ? p->info.codec : r->kept;
-        r->source_bytes += (double)p->info.source_bytes;
-        r->store_bytes += (double)p->store_bytes;
-        r->pixels += (double)p->info.width * (double)p->info.height;
+        r->done.source_bytes += (double)p->info.source_bytes;
+        r->done.store_bytes += (double)p->store_bytes;
+        r->done.pixels += (double)p->info.width * (double)p->info.height;
     }
     if (r->o->json)
         json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? &e : NULL);
@@ -212,8 +202,8 @@ static void note_failure(struct outcomes *r, const struct outcome *i, const stru
 /* A slide without a store. The message names it. */
 static void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
-    r->failed++;
-    r->trouble += err_is_trouble(why);
+    r->done.failed++;
+    r->done.trouble += err_is_trouble(why);
     note_failure(r, i, why);
     cli_say("%s", why->msg);
     if (r->o->json)
@@ -239,14 +229,14 @@ static void outcomes_end(const struct outcomes *r)
     int n = snprintf(counts, sizeof counts,
                      "%" PRId64 " converted, %" PRId64 " skipped (up to date), %" PRId64
                      " with damaged tiles, %" PRId64 " failed",
-                     r->converted, r->skipped, r->damaged, r->failed);
+                     r->done.converted, r->done.skipped, r->done.damaged, r->done.failed);
     if (r->stopped || r->not_begun)
         snprintf(counts + n, sizeof counts - (size_t)n,
                  ", %" PRId64 " stopped, %" PRId64 " not begun", r->stopped, r->not_begun);
-    if (r->pixels > 0)
+    if (r->done.pixels > 0)
         snprintf(rate, sizeof rate, "%s of slides to %s of stores, %.1f MP/s, ",
-                 number_size(in, r->source_bytes), number_size(out, r->store_bytes),
-                 r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
+                 number_size(in, r->done.source_bytes), number_size(out, r->done.store_bytes),
+                 r->done.pixels / 1e6 / (seconds > 0 ? seconds : 1));
     cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
             number_size(memory, (double)cli_peak_memory()));
     const char *advice = r->kept ? h5_plugin_advice(r->kept) : "";
@@ -257,10 +247,10 @@ static void outcomes_end(const struct outcomes *r)
 /* The exit status of a run that was not stopped. */
 static int outcomes_status(const struct outcomes *r)
 {
-    return r->trouble                               ? EXIT_TROUBLE
-           : r->failed                              ? EXIT_PART
-           : r->damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
-                                                    : EXIT_DONE;
+    return r->done.trouble                               ? EXIT_TROUBLE
+           : r->done.failed                              ? EXIT_PART
+           : r->done.damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
+                                                         : EXIT_DONE;
 }
 
 /*
@@ -346,7 +336,7 @@ static int print_inputs(struct batch *b, char **words, int n)
 static void show_progress(void *ctx, double fraction, double pixels)
 {
     const struct batch *b = ctx;
-    progress_show(fraction, (b->outcomes.pixels + fraction * pixels) / 1e6);
+    progress_show(fraction, (b->outcomes.done.pixels + fraction * pixels) / 1e6);
 }
 
 /* Finds the slide's anonymous name, notes it in the key file and makes its target. */
@@ -430,20 +420,13 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 }
 
 /* What a run that follows a crash begins with. */
-static void note_state(const struct batch *b)
+static void note_state(struct batch *b)
 {
-    const struct outcomes *o = &b->outcomes;
+    struct outcomes *o = &b->outcomes;
     fflush(stdout); /* lines of JSON would be lost */
-    crash_note(&(struct crash_state){.next = b->now + 1,
-                                     .converted = o->converted,
-                                     .skipped = o->skipped,
-                                     .damaged = o->damaged,
-                                     .failed = o->failed,
-                                     .trouble = o->trouble,
-                                     .source_bytes = o->source_bytes,
-                                     .store_bytes = o->store_bytes,
-                                     .pixels = o->pixels,
-                                     .seconds = clock_now() - o->begun});
+    o->done.next = b->now + 1;
+    o->done.seconds = clock_now() - o->begun;
+    crash_note(&o->done);
 }
 
 /* -1: a signal stops the run. */
