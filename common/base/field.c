@@ -29,7 +29,7 @@ static double number_of(const struct field *f, const void *from)
 
 bool field_is_unknown(const struct field *f, const void *from)
 {
-    if (f->unknown == FIELD_REQUIRED)
+    if (!f->optional)
         return false;
     if (f->kind == FIELD_TEXT)
         return !*(const char *)field_of(f, from);
@@ -40,7 +40,7 @@ bool field_is_unknown(const struct field *f, const void *from)
 bool field_allows(const struct field *f, double x)
 {
     return (x >= f->low && x <= f->high) ||
-           (f->unknown != FIELD_REQUIRED && (f->kind == FIELD_REAL ? isnan(x) : x == 0));
+           (f->optional && (f->kind == FIELD_REAL ? isnan(x) : x == 0));
 }
 
 int fields_same(const struct field *f, unsigned sets, const void *a, const void *b, struct err *e)

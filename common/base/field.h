@@ -22,19 +22,12 @@ enum field_kind {
     FIELD_TEXT  /* char [bytes] */
 };
 
-/* What the value may be besides those in its range. */
-enum field_unknown {
-    FIELD_REQUIRED, /* nothing */
-    FIELD_NAN,      /* NaN: not known */
-    FIELD_OPTIONAL  /* 0, false, NaN or "": not known, and absent from files */
-};
-
 struct field {
     const char *name;
     enum field_kind kind;
     unsigned set;
     size_t at, bytes; /* in the struct */
-    enum field_unknown unknown;
+    bool optional;    /* may be 0, false, NaN or "": not known, and absent from files */
     double low, high; /* range of a number */
 };
 #define FIELD_ALL (~0u)

@@ -359,8 +359,7 @@ static int put_field(hid_t o, const struct field *f, const void *x, struct err *
 int h5_put_fields(hid_t o, const struct field *f, unsigned sets, const void *from, struct err *e)
 {
     for (; f->name; f++)
-        if (f->set & sets && !(f->unknown == FIELD_OPTIONAL && field_is_unknown(f, from)) &&
-            put_field(o, f, field_of(f, from), e))
+        if (f->set & sets && !field_is_unknown(f, from) && put_field(o, f, field_of(f, from), e))
             return -1;
     return 0;
 }
@@ -384,7 +383,7 @@ static int get_real(hid_t o, const struct field *f, double *x, struct err *e)
 {
     if (h5_get_real(o, f->name, x, e))
         return -1;
-    return field_allows(f, *x) && !(f->unknown == FIELD_OPTIONAL && isnan(*x))
+    return field_allows(f, *x) && !isnan(*x) /* what is not known is absent */
                ? 0
                : err_set(e, "its %s is out of range", f->name);
 }
@@ -414,7 +413,7 @@ int h5_get_fields(hid_t o, const struct field *f, unsigned sets, void *to, struc
         void *x = (char *)to + f->at;
         if (!(f->set & sets))
             continue;
-        const int has = f->unknown == FIELD_OPTIONAL ? h5_has(o, f->name, e) : 1;
+        const int has = f->optional ? h5_has(o, f->name, e) : 1;
         if (has == 0)
             set_unknown(f, x);
         if (has < 0 || (has > 0 && get_field(o, f, x, e)))

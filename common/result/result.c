@@ -448,7 +448,7 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
 #define MOST_TILES ((double)(INT64_MAX >> 8))
 #define ANY .low = -INFINITY, .high = INFINITY
 #define RANGE(low_, high_) .low = (low_), .high = (high_)
-#define UNKNOWN(low_, high_) .unknown = FIELD_OPTIONAL, .low = (low_), .high = (high_)
+#define UNKNOWN(low_, high_) .optional = true, .low = (low_), .high = (high_)
 
 /* clang-format off */
 #define PARAMS(kind, member, set, ...)                                                             \
@@ -466,7 +466,7 @@ const struct field result_params_fields[] = {
     PARAMS(FIELD_BYTE, tissue_only, RESULT_HERE),
     PARAMS(FIELD_REAL, min_tissue, RESULT_HERE, ANY),
     PARAMS(FIELD_BYTE, skip_damaged, RESULT_HERE),
-    PARAMS(FIELD_BYTE, roi, RESULT_HERE, .unknown = FIELD_OPTIONAL),
+    PARAMS(FIELD_BYTE, roi, RESULT_HERE, .optional = true),
     PARAMS(FIELD_REAL, min_roi, RESULT_REGIONS, ANY),
     PARAMS(FIELD_TEXT, roi_class, RESULT_REGIONS),
     {0}};
@@ -516,7 +516,7 @@ const struct field result_slide_fields[] = {
     ORIGIN(FIELD_INT, tiles_damaged, RANGE(0, MOST_TILES)),
     ORIGIN(FIELD_INT, tiles_left_out, RANGE(0, MOST_TILES)),
     ORIGIN(FIELD_INT, jpeg_quality, UNKNOWN(1, 100)),
-    ORIGIN(FIELD_TEXT, jpeg_subsampling, .unknown = FIELD_OPTIONAL),
+    ORIGIN(FIELD_TEXT, jpeg_subsampling, .optional = true),
     ORIGIN(FIELD_REAL, jpeg_twice, UNKNOWN(0, 1)),
     GLASS_NUMBER_ROWS(GLASS)
     SLIDE(FIELD_INT, roi_crc32, RESULT_REGIONS, RANGE(0, UINT32_MAX)),

@@ -242,7 +242,7 @@ static void add_fields(struct result_table *t, const struct field *f, void *of)
     for (; f->name; f++) {
         if (!(f->set & RESULT_SETS(&t->params)))
             continue;
-        const bool known = f->unknown == FIELD_REQUIRED;
+        const bool known = !f->optional;
         const enum kind kind = f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS : kinds[f->kind];
         add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
             f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);

@@ -7,7 +7,7 @@
 #define MOST ((double)(INT64_C(1) << 40))
 #define COUNT .low = 0, .high = MOST
 #define ANY .low = -INFINITY, .high = INFINITY
-#define OPTIONAL .unknown = FIELD_OPTIONAL
+#define OPTIONAL .optional = true
 
 /* clang-format off */
 #define ROW(kind, member, set, ...) FIELD_ROW(kind, struct store_info, member, set, __VA_ARGS__)
