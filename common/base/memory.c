@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/publish.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,38 @@ char *memory_print(const char *fmt, ...)
     if (n < 0)
         memory_end();
     return text;
+}
+
+/* An element of a set: a text, NUL, and what it was added with. */
+struct noted {
+    const char *of;
+    char text[];
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct noted *)a)->text, ((const struct noted *)b)->text);
+}
+
+const char *memory_note(void **set, const char *text, const char *of)
+{
+    const size_t n = strlen(text) + 1, m = strlen(of) + 1;
+    struct noted *new = memory_need(1, sizeof *new + n + m);
+    memcpy(new->text, text, n);
+    new->of = memcpy(new->text + n, of, m);
+    struct noted *const *first = tsearch(new, set, by_text);
+    if (!first)
+        memory_end();
+    if (*first == new)
+        return NULL;
+    free(new);
+    return (*first)->of;
+}
+
+void memory_forget(void **set)
+{
+    tdestroy(*set, free);
+    *set = NULL;
 }
 
 void *memory_try(size_t n, size_t each, struct err *e)

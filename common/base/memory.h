@@ -38,6 +38,12 @@ char *memory_print(const char *fmt, ...) ERR_PRINTF(1, 2);
  */
 void *memory_grow(void *list, int64_t n, size_t each);
 
+/* A set of texts begins as NULL. Adds a text to it, with another one, `of`; both are copied. NULL:
+ * the text is new; else the `of` with which it was added. */
+const char *memory_note(void **set, const char *text, const char *of);
+/* Frees a set, which is empty then. */
+void memory_forget(void **set);
+
 /* Ends the program as above. */
 void memory_end(void) __attribute__((noreturn));
 

@@ -26,7 +26,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,12 +168,6 @@ struct part {
     int64_t index; /* of the slide in the file */
 };
 
-/* A slide that has been written. */
-struct seen {
-    char quickhash[sizeof((struct result_slide){0}.quickhash)];
-    const struct part *part;
-};
-
 struct merge {
     char *const *paths;
     struct result_merge_options options;
@@ -193,7 +186,7 @@ struct merge {
     int64_t n_kept;
     struct table_paths *result_paths;
     struct result_writer *out;
-    void *seen; /* tree of struct seen; owned */
+    void *seen; /* set of quickhashes of slides that have been written (memory_note) */
     int *owner; /* [group_count] of the slide in hand: the file that brought the group */
 };
 
@@ -414,32 +407,22 @@ static int check_whole(const struct merge *m, const struct result_slide *s, stru
                    s->name, missing, s->group_count);
 }
 
-static int by_hash(const void *a, const void *b)
-{
-    return strcmp(((const struct seen *)a)->quickhash, ((const struct seen *)b)->quickhash);
-}
-
 /* A slide may be in the sum once only, whatever its name. 1: it is left out. */
 static int check_duplicate(struct merge *m, const struct part *p, const struct result_slide *s,
                            struct err *e)
 {
     if (m->options.allow_duplicates || !s->quickhash[0])
         return 0;
-    struct seen *new = memory_need(1, sizeof *new);
-    snprintf(new->quickhash, sizeof new->quickhash, "%s", s->quickhash);
-    new->part = p;
-    struct seen **node = tsearch(new, &m->seen, by_hash);
-    if (!node)
-        memory_end();
-    if (*node == new)
+    char *this = memory_print("%s of %s", p->name, m->paths[p->file]);
+    const char *other = memory_note(&m->seen, s->quickhash, this);
+    if (other)
+        err_set(e, "%s and %s are the same slide (quickhash %.12s...)%s", other, this, s->quickhash,
+                m->options.duplicate
+                    ? ""
+                    : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
+    free(this);
+    if (!other)
         return 0;
-    free(new);
-    const struct part *old = (*node)->part;
-    err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", old->name,
-            m->paths[old->file], p->name, m->paths[p->file], s->quickhash,
-            m->options.duplicate
-                ? ""
-                : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
     if (!m->options.duplicate)
         return -1;
     m->options.duplicate(m->options.ctx, e);
@@ -639,7 +622,7 @@ static void merge_free(struct merge *m, int n)
     free(m->kept);
     table_old_close(m->old);
     table_paths_free(m->result_paths);
-    tdestroy(m->seen, free);
+    memory_forget(&m->seen);
     for (int64_t k = 0; k < m->n_parts; k++)
         free(m->parts[k].name);
     free(m->parts);

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <search.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,7 +236,7 @@ struct run {
     struct choice choice;
     struct result_params params; /* of the first result */
     bool begun;                  /* params are set */
-    void *names;                 /* of the slides so far (tsearch); each owned */
+    void *names;                 /* set of those of the slides so far (memory_note) */
 };
 
 /* --- one slide --- */
@@ -283,23 +282,13 @@ static int write_slide(struct run *r, struct map_slide *m, struct err *e)
     return map_output(r->setup, m, maps, n, r->done, e);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
 /* -1: a slide of this name was written before. */
 static int note_name(struct run *r, const char *name, struct err *e)
 {
-    char *copy = memory_copy(name);
-    char **node = tsearch(copy, &r->names, by_name);
-    if (!node)
-        memory_end();
-    if (*node == copy)
-        return 0;
-    free(copy);
-    return err_set(e, "another result has a slide of this name; merge parts of a slide first, and "
-                      "map results of different slides of one name one by one");
+    return !memory_note(&r->names, name, "")
+               ? 0
+               : err_set(e, "another result has a slide of this name; merge parts of a slide "
+                            "first, and map results of different slides of one name one by one");
 }
 
 static int do_slide(struct run *r, struct result *result, int64_t k, struct err *e)
@@ -359,15 +348,6 @@ static int do_file(struct run *r, const char *file)
     return stop_signal() ? -1 : 0;
 }
 
-static void free_names(struct run *r)
-{
-    while (r->names) {
-        char *name = *(char **)r->names;
-        tdelete(name, &r->names, by_name);
-        free(name);
-    }
-}
-
 int map_is_one_slide(const struct map_setup *setup, struct err *e)
 {
     struct choice choice;
@@ -402,7 +382,7 @@ int map_write(const struct map_setup *setup, struct map_done *done, struct err *
             bad = stop_check(e);
     if (!bad && choice_check(&r.choice, e))
         report(&r, e);
-    free_names(&r);
+    memory_forget(&r.names);
     choice_end(&r.choice);
     return bad;
 }

@@ -19,7 +19,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +112,7 @@ struct run {
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
-    void *seen; /* tsearch() tree of struct seen: the slides of this run */
+    void *seen; /* set of quickhashes of this run's slides, with their stores (memory_note) */
     struct same_resolution resolution;
     bool mixes;    /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
@@ -125,42 +124,19 @@ struct run {
 
 /* --- one slide, one store --- */
 
-struct seen {
-    char quickhash[80];
-    char *path; /* of the store; owned */
-};
-
-static int by_quickhash(const void *a, const void *b)
-{
-    return strcmp(((const struct seen *)a)->quickhash, ((const struct seen *)b)->quickhash);
-}
-
-static void seen_free(void *node)
-{
-    struct seen *s = node;
-    free(s->path);
-    free(s);
-}
-
 /* Notes the slide of a store. -1 when another store of this run has the same slide, and stores
  * without a quickhash are never the same. */
 static int check_duplicate(struct run *r, const char *path, const char *quickhash, struct err *e)
 {
     if (r->o->allow_duplicates || !*quickhash)
         return 0;
-    struct seen *s = memory_need(1, sizeof *s);
-    s->path = memory_copy(path);
-    snprintf(s->quickhash, sizeof s->quickhash, "%s", quickhash);
-    struct seen *const *first = tsearch(s, &r->seen, by_quickhash);
+    const char *first = memory_note(&r->seen, quickhash, path);
     if (!first)
-        memory_end();
-    if (*first == s)
         return 0;
-    seen_free(s);
     return err_set(e,
                    "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
                    "both",
-                   path, (*first)->path);
+                   path, first);
 }
 
 /* --- reports --- */
@@ -602,7 +578,7 @@ static int run_share(struct options *o)
     const int status = run_stores(&r);
     if (!o->quiet)
         last_line(&r, clock_now() - begun);
-    tdestroy(r.seen, seen_free);
+    memory_forget(&r.seen);
     failed_list_free(r.failures);
     free(r.bytes);
     free(r.counts.histogram);
