@@ -30,17 +30,17 @@ void slide_metadata_close(struct slide_metadata *m)
     (void)m;
 }
 
-int slide_metadata_properties(struct slide_metadata *m,
+int slide_metadata_properties(struct slide *s,
                               int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
-    (void)m, (void)put, (void)ctx;
+    (void)s, (void)put, (void)ctx;
     return 0;
 }
 
-int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
-                             int64_t *height, struct err *e)
+int slide_metadata_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                             struct err *e)
 {
-    (void)m, (void)rgb, (void)width, (void)height, (void)e;
+    (void)s, (void)rgb, (void)width, (void)height, (void)e;
     return 0;
 }
 
@@ -50,8 +50,8 @@ int slide_metadata_confirm(const struct slide_metadata *m, struct err *e)
     return 0;
 }
 
-int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e)
+int slide_metadata_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
-    (void)m, (void)profile, (void)bytes, (void)e;
+    (void)s, (void)profile, (void)bytes, (void)e;
     return 0;
 }

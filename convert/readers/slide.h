@@ -22,13 +22,6 @@
 /* read_kept: the tile is whole, but a chunk cannot hold its kind; e says which. */
 enum { SLIDE_OTHER = 1 };
 
-struct slide_reader;
-
-/* An open slide: the first member of every reader's own struct. */
-struct slide {
-    const struct slide_reader *reader;
-};
-
 struct slide_reader {
     const char *name;
     /* 1: *s is open and *info is filled. 0: this reader does not know the format, or not this kind

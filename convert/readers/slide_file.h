@@ -82,6 +82,12 @@ struct slide_info {
     char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
 };
 
+/* An open slide: the first member of every reader's own struct. */
+struct slide {
+    const struct slide_reader *reader;
+    struct slide_metadata *metadata; /* what OpenSlide knows of it: slide_metadata.h; or NULL */
+};
+
 /* um per pixel of every format: what no scanner has becomes unknown, what is doubtful stays, and
  * the note says so. */
 void slide_check_mpp(struct slide_info *i);

@@ -256,10 +256,10 @@ static void drop_handle(struct slide_metadata *m)
 
 /* --- what it knows --- */
 
-int slide_metadata_properties(struct slide_metadata *m,
+int slide_metadata_properties(struct slide *s,
                               int (*put)(void *ctx, const char *key, const char *value), void *ctx)
 {
-    openslide_t *o = handle(m, NULL);
+    openslide_t *o = handle(s->metadata, NULL);
     const char *const *names = o ? openslide_get_property_names(o) : NULL;
     for (; names && *names; names++) {
         int r = put(ctx, *names, property(o, *names));
@@ -310,9 +310,10 @@ static int read_thumbnail(struct slide_metadata *m, size_t n, uint32_t *argb, ui
     return 1;
 }
 
-int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
-                             int64_t *height, struct err *e)
+int slide_metadata_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                             struct err *e)
 {
+    struct slide_metadata *m = s->metadata;
     openslide_t *o = handle(m, e);
     if (!o)
         return -1;
@@ -331,9 +332,10 @@ int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *w
     return r;
 }
 
-int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e)
+int slide_metadata_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
 #ifdef HAVE_OPENSLIDE4
+    struct slide_metadata *m = s->metadata;
     openslide_t *o = handle(m, e);
     if (!o)
         return -1;
@@ -351,7 +353,7 @@ int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *byte
     *profile = NULL;
     return failed(m, errno, "ICC profile", e);
 #else
-    (void)m, (void)profile, (void)bytes, (void)e; /* OpenSlide 3 does not read profiles */
+    (void)s, (void)profile, (void)bytes, (void)e; /* OpenSlide 3 does not read profiles */
     return 0;
 #endif
 }

@@ -32,12 +32,13 @@ int slide_metadata_confirm(const struct slide_metadata *m, struct err *e);
 /* NULL is allowed. */
 void slide_metadata_close(struct slide_metadata *m);
 
-/* As the functions of the same names in struct slide_reader. */
-int slide_metadata_properties(struct slide_metadata *m,
+/* For tables of readers, as the functions of the same names in struct slide_reader. The slide has
+ * metadata. */
+int slide_metadata_properties(struct slide *s,
                               int (*put)(void *ctx, const char *key, const char *value), void *ctx);
-int slide_metadata_thumbnail(struct slide_metadata *m, uint8_t **rgb, int64_t *width,
-                             int64_t *height, struct err *e);
-int slide_metadata_icc(struct slide_metadata *m, uint8_t **profile, size_t *bytes, struct err *e);
+int slide_metadata_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
+                             struct err *e);
+int slide_metadata_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
 
 /* "OpenSlide 3.4.1" */
 const char *slide_metadata_library(void);

@@ -350,7 +350,6 @@ void ndpi_level_prefetch(const struct ndpi_level *l, int64_t row, int64_t rows)
 struct ndpi {
     struct tiled_slide common;
     struct ndpi_level level;
-    struct slide_metadata *metadata;
 };
 
 static struct ndpi *from_slide(struct slide *s)
@@ -364,7 +363,7 @@ static void ndpi_close(struct slide *s)
 {
     struct ndpi *v = from_slide(s);
     tile_file_close(v->common.tiles);
-    slide_metadata_close(v->metadata);
+    slide_metadata_close(v->common.slide.metadata);
     ndpi_level_free(&v->level);
     free(v);
 }
@@ -397,9 +396,9 @@ static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t 
     struct ndpi *v = memory_need(1, sizeof *v);
     v->common.slide.reader = &slide_ndpi;
     /* what OpenSlide rejects is reported by its own reader, which is asked next */
-    int r = slide_metadata_open(&v->metadata, file, level, &i, e);
+    int r = slide_metadata_open(&v->common.slide.metadata, file, level, &i, e);
     r = r == SLIDE_DAMAGED ? 0 : r;
-    if (r > 0 && slide_metadata_confirm(v->metadata, e))
+    if (r > 0 && slide_metadata_confirm(v->common.slide.metadata, e))
         r = -1;
     if (r > 0)
         r = ndpi_level_read(&v->level, file, i.width, i.height, e);
@@ -423,25 +422,6 @@ static void ndpi_prefetch(struct slide *s, int64_t row, int64_t rows)
     ndpi_level_prefetch(&from_slide(s)->level, row, rows);
 }
 
-/* --- metadata --- */
-
-static int ndpi_properties(struct slide *s,
-                           int (*put)(void *ctx, const char *key, const char *value), void *ctx)
-{
-    return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
-}
-
-static int ndpi_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
-                          struct err *e)
-{
-    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
-}
-
-static int ndpi_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
-{
-    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
-}
-
 const struct slide_reader slide_ndpi = {
     .name = "ndpi",
     .open = ndpi_open,
@@ -451,8 +431,8 @@ const struct slide_reader slide_ndpi = {
     .is_missing = tile_file_is_missing,
     .refusal = tile_file_refusal,
     .prefetch = ndpi_prefetch,
-    .properties = ndpi_properties,
-    .thumbnail = ndpi_thumbnail,
-    .icc = ndpi_icc,
+    .properties = slide_metadata_properties,
+    .thumbnail = slide_metadata_thumbnail,
+    .icc = slide_metadata_icc,
     .close = ndpi_close,
 };

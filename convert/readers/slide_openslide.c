@@ -35,7 +35,6 @@ struct openslide_reader {
     struct slide slide;
     const struct slide_file *file;
     struct slide_info info;
-    struct slide_metadata *metadata;
     uint8_t *empty;   /* tiff_file_empty_tiles */
     double bounds[4]; /* of what was scanned, in px of the open level: x, y, and where it ends */
     bool tables_tell; /* what the file leaves out is in `empty`, not only transparent */
@@ -60,7 +59,7 @@ static void reader_close(struct slide *s)
             openslide_close(r->scratch[t].handle);
         free(r->scratch[t].argb);
     }
-    slide_metadata_close(r->metadata);
+    slide_metadata_close(r->slide.metadata);
     free(r->scratch);
     free(r->empty);
     free(r);
@@ -99,7 +98,7 @@ static int take_number(void *ctx, const char *key, const char *value)
 static void take_bounds(struct openslide_reader *r)
 {
     double b[4] = {NAN, NAN, NAN, NAN}; /* x, y, width, height, level 0 */
-    slide_metadata_properties(r->metadata, take_number, b);
+    slide_metadata_properties(&r->slide, take_number, b);
     const bool stated = b[0] >= 0 && b[1] >= 0 && b[2] >= 1 && b[3] >= 1;
     for (int k = 0; k < 2; k++) {
         r->bounds[k] = stated ? floor(b[k] / r->info.downsample) - 1 : 0;
@@ -128,10 +127,9 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         return -1;
     }
     struct openslide_reader *r = memory_need(1, sizeof *r);
-    *r = (struct openslide_reader){.slide.reader = &slide_openslide,
+    *r = (struct openslide_reader){.slide = {&slide_openslide, m},
                                    .file = file,
                                    .info = *info,
-                                   .metadata = m,
                                    .threads = threads,
                                    .scratch = memory_need((size_t)threads, sizeof *r->scratch)};
     if (tiff_file_check_level(file, info, e) ||
@@ -346,23 +344,6 @@ static int reader_files(struct slide *s, int (*put)(void *ctx, const struct slid
     return sources_companions(from_slide(s)->file, put, ctx, e);
 }
 
-static int reader_properties(struct slide *s,
-                             int (*put)(void *ctx, const char *key, const char *value), void *ctx)
-{
-    return slide_metadata_properties(from_slide(s)->metadata, put, ctx);
-}
-
-static int reader_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,
-                            struct err *e)
-{
-    return slide_metadata_thumbnail(from_slide(s)->metadata, rgb, width, height, e);
-}
-
-static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
-{
-    return slide_metadata_icc(from_slide(s)->metadata, profile, bytes, e);
-}
-
 const struct slide_reader slide_openslide = {
     .name = "openslide",
     .open = reader_open,
@@ -370,8 +351,8 @@ const struct slide_reader slide_openslide = {
     .is_missing = reader_is_missing,
     .refusal = reader_refusal,
     .files = reader_files,
-    .properties = reader_properties,
-    .thumbnail = reader_thumbnail,
-    .icc = reader_icc,
+    .properties = slide_metadata_properties,
+    .thumbnail = slide_metadata_thumbnail,
+    .icc = slide_metadata_icc,
     .close = reader_close,
 };

@@ -31,9 +31,8 @@ struct tiff_slide {
     struct slide_info info;
     const struct slide_file *file;
     struct tiff_level level;
-    struct tiff_picture picture;     /* the level, if it is in bands */
-    struct bands *bands;             /* of it, else NULL */
-    struct slide_metadata *metadata; /* NULL when OpenSlide cannot open the file */
+    struct tiff_picture picture; /* the level, if it is in bands */
+    struct bands *bands;         /* of it, else NULL */
 };
 
 static const struct slide_reader tiff_in_bands;
@@ -51,7 +50,7 @@ static void tiff_close(struct slide *s)
     tile_file_close(v->common.tiles);
     bands_close(v->bands);
     tiff_picture_free(&v->picture);
-    slide_metadata_close(v->metadata);
+    slide_metadata_close(v->common.slide.metadata);
     tiff_level_free(&v->level);
     free(v);
 }
@@ -134,7 +133,8 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     const int64_t seen = l->pyramid.seen[level];
     if (!slide_metadata_available() || l->pyramid.seen[0] != 0) /* it takes another for the slide */
         return 1;
-    const int known = slide_metadata_open(&v->metadata, v->file, seen < 0 ? 0 : seen, &w, &why);
+    const int known =
+        slide_metadata_open(&v->common.slide.metadata, v->file, seen < 0 ? 0 : seen, &w, &why);
     if (known == -1 && slide_may_pass(errno))
         return err_set(e, "%s", why.msg);
     if (known == -1) { /* the file has the level: a call that failed has hidden it */
@@ -147,8 +147,9 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     }
     if (strcmp(w.vendor, i->vendor) != 0 ||
         (seen >= 0 && (w.width != i->width || w.height != i->height)))
-        return slide_metadata_confirm(v->metadata, e); /* 0: to OpenSlide. A call may have failed */
-    if (w.levels != l->pyramid.n_seen) { /* a level that a failed call has hidden from OpenSlide */
+        return slide_metadata_confirm(v->common.slide.metadata,
+                                      e); /* 0: to OpenSlide. A call may have failed */
+    if (w.levels != l->pyramid.n_seen) {  /* a level that a failed call has hidden from OpenSlide */
         errno = EIO;
         return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
                        w.levels, l->pyramid.n_seen);
@@ -247,8 +248,8 @@ static int tiff_properties(struct slide *s,
     const int r = v->level.orientation != 1 ? put(ctx, SLIDE_ORIENTATION, text) : 0;
     if (r)
         return r;
-    if (v->metadata)
-        return slide_metadata_properties(v->metadata, put, ctx);
+    if (s->metadata)
+        return slide_metadata_properties(s, put, ctx);
     return is_aperio(&v->level) ? svs_description_properties(v->level.pyramid.description, put, ctx)
                                 : 0;
 }
@@ -257,8 +258,8 @@ static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_
                           struct err *e)
 {
     const struct tiff_slide *v = from_slide(s);
-    const int r = v->metadata ? slide_metadata_thumbnail(v->metadata, rgb, width, height, e) : 0;
-    if (r != 0 || (v->metadata && *width > 0) || !is_aperio(&v->level))
+    const int r = s->metadata ? slide_metadata_thumbnail(s, rgb, width, height, e) : 0;
+    if (r != 0 || (s->metadata && *width > 0) || !is_aperio(&v->level))
         return r;
     /* OpenSlide drops a thumbnail without a word when it cannot open the file once more */
     if (tiff_level_thumbnail(v->file, rgb, width, height))
