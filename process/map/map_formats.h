@@ -76,7 +76,7 @@ struct map_done {
 struct map_picture_setup {
     int map;          /* a feature (map_source.h) */
     double low, high; /* ends of the colours */
-    int64_t width;    /* of an overlay, px; at most (map_overlay_size) */
+    int64_t width;    /* of an overlay, px, at most */
     int opacity;      /* of an overlay, 0 to 255 */
 };
 
@@ -84,10 +84,6 @@ int map_picture_draw(const struct map_slide *m, const struct map_picture_setup *
                      struct err *e);
 int map_picture_overlay(const struct map_slide *m, const struct map_picture_setup *p, FILE *f,
                         struct err *e);
-/* The size of an overlay: of the widths from 7/8 of `most` to `most` that with which the aspect is
- * the slide's best, the largest of several; but not larger than the slide. */
-void map_overlay_size(int64_t slide_width, int64_t slide_height, int64_t most, int64_t *width,
-                      int64_t *height);
 
 /*
  * Maps as text: GeoJSON for viewers, CSV for tables. One record per place, with one

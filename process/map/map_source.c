@@ -13,45 +13,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct map_blend {
-    struct map_blend_setup s;
-    int64_t k, t, rows; /* cells along a window and along a stride; rows of windows in memory */
-    int64_t next;       /* row of windows that is added next */
-    int64_t *weights;   /* [k] */
-    int64_t *fits;      /* [cols]: sums of weights of the windows of a row */
-    int64_t *a, *b;     /* [rows][cols]: of weight * Q and of weight, where there are values */
+/*
+ * --- cells from windows that overlap: integer sums, so that no order changes a bit ---
+ *
+ * Cells of C px begin at the slide's origin; C divides the window N and the stride S. K = N/C. Each
+ * of the K x K cells of a window has a weight w (weights_of_cell). With Q = round(1000 q) of a
+ * window's value q (half away from zero), A = sum of w Q and B = sum of w over the windows with a
+ * value that cover a cell, F = sum of w over all windows that fit, in int64: the cell's value is A
+ * / (1000 B), none if B = 0, and its coverage B / F. |q| is at most BLEND_MOST, so that no sum
+ * overflows.
+ *
+ * Memory: the rows of windows that one row of cells needs, ceil(N/S) of them.
+ */
+
+enum { BLEND_MOST = 2000 };
+
+struct blend {
+    int64_t nx, ny, cols; /* windows; cells of a row */
+    int64_t k, t, rows;   /* cells along a window and along a stride; rows of windows in memory */
+    int64_t next;         /* row of windows that is added next */
+    int64_t *weights;     /* [k] */
+    int64_t *fits;        /* [cols]: sums of weights of the windows of a row */
+    int64_t *a, *b;       /* [rows][cols]: of weight * Q and of weight, where there are values */
 };
 
-static void add_fits(struct map_blend *b)
-{
-    for (int64_t i = 0; i < b->s.nx; i++)
-        for (int64_t m = 0; m < b->k; m++)
-            b->fits[i * b->t + m] += b->weights[m];
-}
-
-struct map_blend *map_blend_create(const struct map_blend_setup *setup, struct err *e)
-{
-    struct map_blend *b = memory_need(1, sizeof *b);
-    b->s = *setup;
-    b->k = setup->window / setup->cell;
-    b->t = setup->stride / setup->cell;
-    b->rows = (b->k - 1) / b->t + 1;
-    const size_t cols = (size_t)setup->cols;
-    b->weights = memory_need((size_t)b->k, sizeof *b->weights);
-    b->fits = memory_try_zero(cols, sizeof *b->fits, e);
-    b->a = memory_try_zero((size_t)b->rows * cols, sizeof *b->a, e);
-    b->b = memory_try_zero((size_t)b->rows * cols, sizeof *b->b, e);
-    if (!b->fits || !b->a || !b->b) {
-        map_blend_free(b);
-        return NULL;
-    }
-    for (int64_t m = 0; m < b->k; m++)
-        b->weights[m] = weights_of_cell(setup->weights, m, b->k);
-    add_fits(b);
-    return b;
-}
-
-void map_blend_free(struct map_blend *b)
+static void blend_free(struct blend *b)
 {
     if (!b)
         return;
@@ -62,28 +48,59 @@ void map_blend_free(struct map_blend *b)
     free(b);
 }
 
-/* The last row of windows that covers this row of cells. */
-static int64_t last_of(const struct map_blend *b, int64_t row)
+/* NULL when out of memory. */
+static struct blend *blend_create(const struct map_slide *m, struct err *e)
 {
-    const int64_t last = row / b->t;
-    return last < b->s.ny ? last : b->s.ny - 1;
+    const int64_t cell = (int64_t)m->pitch;
+    const size_t cols = (size_t)m->cols;
+    struct blend *b = memory_need(1, sizeof *b);
+    *b = (struct blend){.nx = m->s.nx,
+                        .ny = m->s.ny,
+                        .cols = m->cols,
+                        .k = m->params.window / cell,
+                        .t = m->params.stride / cell};
+    b->rows = (b->k - 1) / b->t + 1;
+    b->weights = memory_need((size_t)b->k, sizeof *b->weights);
+    b->fits = memory_try_zero(cols, sizeof *b->fits, e);
+    b->a = memory_try_zero((size_t)b->rows * cols, sizeof *b->a, e);
+    b->b = memory_try_zero((size_t)b->rows * cols, sizeof *b->b, e);
+    if (!b->fits || !b->a || !b->b) {
+        blend_free(b);
+        return NULL;
+    }
+    for (int64_t k = 0; k < b->k; k++)
+        b->weights[k] = weights_of_cell(m->weights, k, b->k);
+    for (int64_t i = 0; i < b->nx; i++)
+        for (int64_t k = 0; k < b->k; k++)
+            b->fits[i * b->t + k] += b->weights[k];
+    return b;
 }
 
-bool map_blend_wants(const struct map_blend *b, int64_t row)
+/* The last row of windows that covers this row of cells. */
+static int64_t last_of(const struct blend *b, int64_t row)
+{
+    const int64_t last = row / b->t;
+    return last < b->ny ? last : b->ny - 1;
+}
+
+/* The row of windows that comes next is needed before row `row` of cells can be made. Rows of cells
+ * are made in order. */
+static bool blend_wants(const struct blend *b, int64_t row)
 {
     return b->next <= last_of(b, row);
 }
 
-void map_blend_add(struct map_blend *b, const float *values)
+/* Adds the next row of windows: values[nx], NaN where there is none. */
+static void blend_add(struct blend *b, const float *values)
 {
-    const size_t cols = (size_t)b->s.cols, at = (size_t)(b->next % b->rows) * cols;
+    const size_t cols = (size_t)b->cols, at = (size_t)(b->next % b->rows) * cols;
     int64_t *sum_a = b->a + at, *sum_b = b->b + at;
     memset(sum_a, 0, cols * sizeof *sum_a);
     memset(sum_b, 0, cols * sizeof *sum_b);
-    for (int64_t i = 0; i < b->s.nx; i++) {
+    for (int64_t i = 0; i < b->nx; i++) {
         if (isnan(values[i]))
             continue;
-        assert(fabsf(values[i]) <= MAP_BLEND_MOST);
+        assert(fabsf(values[i]) <= BLEND_MOST);
         const int64_t q = llround(1000.0 * (double)values[i]);
         for (int64_t m = 0; m < b->k; m++) {
             sum_a[i * b->t + m] += b->weights[m] * q;
@@ -93,14 +110,15 @@ void map_blend_add(struct map_blend *b, const float *values)
     b->next++;
 }
 
-void map_blend_row(const struct map_blend *b, int64_t row, float *values, float *coverage)
+/* Makes a row of cells: values[cols], NaN where there is none, and coverage[cols] (may be NULL). */
+static void blend_row(const struct blend *b, int64_t row, float *values, float *coverage)
 {
     const int64_t last = last_of(b, row);
     int64_t first = row < b->k ? 0 : (row - b->k) / b->t + 1;
-    for (int64_t c = 0; c < b->s.cols; c++) {
+    for (int64_t c = 0; c < b->cols; c++) {
         int64_t a = 0, w = 0, f = 0;
         for (int64_t j = first; j <= last; j++) {
-            const int64_t m = row - j * b->t, at = j % b->rows * b->s.cols + c;
+            const int64_t m = row - j * b->t, at = j % b->rows * b->cols + c;
             if (m >= b->k)
                 continue;
             a += b->weights[m] * b->a[at];
@@ -232,18 +250,10 @@ struct map_rows {
     uint8_t *percent;           /* [nx], of tissue */
     void *read;                 /* [READ_ROWS][nx] as stored */
     float *windows;             /* [nx] */
-    struct map_blend *blend;    /* NULL for a raw map */
+    struct blend *blend;        /* NULL for a raw map */
     int64_t next;               /* row of the map */
     int64_t next_stored;        /* row of windows */
 };
-
-static struct map_blend *begin_blend(const struct map_slide *m, struct err *e)
-{
-    const struct map_blend_setup setup = {
-        m->weights, m->params.window, m->params.stride, (int64_t)m->pitch,
-        m->s.nx,    m->s.ny,          m->cols};
-    return map_blend_create(&setup, e);
-}
 
 struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e)
 {
@@ -260,7 +270,7 @@ struct map_rows *map_rows_open(const struct map_slide *m, int map, struct err *e
     r->windows = memory_try((size_t)m->s.nx, sizeof *r->windows, e);
     if (!r->read || !r->windows)
         goto fail;
-    if (m->weights == WEIGHTS_NONE || (r->blend = begin_blend(m, e)))
+    if (m->weights == WEIGHTS_NONE || (r->blend = blend_create(m, e)))
         return r;
 fail:
     map_rows_close(r);
@@ -292,7 +302,7 @@ void map_rows_close(struct map_rows *r)
     result_close_rows(r->stored);
     result_close_rows(r->tissue);
     free(r->percent);
-    map_blend_free(r->blend);
+    blend_free(r->blend);
     free(r->read);
     free(r->windows);
     free(r);
@@ -330,7 +340,7 @@ static int next_windows(struct map_rows *r, float *out, struct err *e)
         if (!features_is_tissue(r->percent[i]))
             out[i] = NAN;
     for (int64_t i = 0; i < r->m->s.nx; i++)
-        if (fabsf(out[i]) > MAP_BLEND_MOST) /* a NaN is not */
+        if (fabsf(out[i]) > BLEND_MOST) /* a NaN is not */
             return err_set(e, "%s is damaged: it has a value of %g %s; make the result again",
                            r->kind->name, (double)out[i], r->kind->unit);
     r->next_stored++;
@@ -349,11 +359,11 @@ int map_rows_next(struct map_rows *r, float *values, float *coverage, struct err
             coverage[i] = isnan(values[i]) ? 0.0f : 1.0f;
         return 0;
     }
-    while (map_blend_wants(r->blend, row)) {
+    while (blend_wants(r->blend, row)) {
         if (next_windows(r, r->windows, e))
             return -1;
-        map_blend_add(r->blend, r->windows);
+        blend_add(r->blend, r->windows);
     }
-    map_blend_row(r->blend, row, values, coverage);
+    blend_row(r->blend, row, values, coverage);
     return 0;
 }

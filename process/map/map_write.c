@@ -104,7 +104,9 @@ static void clean_name(const char *slide, char out[MOST_NAME + 16])
         snprintf(out + n, 16, "~%08x", (unsigned)codec_crc32(slide, strlen(slide)));
 }
 
-char *map_file_name(const char *folder, const char *slide, const char *feature, enum map_format f)
+/* FOLDER/SLIDE.FEATURE.png, to be free()d. `feature` NULL: without. */
+static char *file_name(const char *folder, const char *slide, const char *feature,
+                       enum map_format f)
 {
     char clean[MOST_NAME + 16], name[MOST_NAME + 80];
     clean_name(slide, clean);
@@ -137,11 +139,6 @@ static int check_target(const char *path, enum map_format format, struct err *e)
                    "%s: already exists and was not written by h5spec map; not overwritten: choose "
                    "another name",
                    path);
-}
-
-int map_file_begin(struct text_file *t, const char *path, enum map_format format, struct err *e)
-{
-    return check_target(path, format, e) || text_file_begin(t, path, e) ? -1 : 0;
 }
 
 /* What goes into a file. */
@@ -182,8 +179,8 @@ static int write_file(const struct content *c, const char *feature, struct err *
     struct text_file file;
     char *path = map_format_of_file(output) >= 0
                      ? memory_copy(output)
-                     : map_file_name(output, c->m->s.name, feature, c->format);
-    int bad = map_file_begin(&file, path, c->format, e);
+                     : file_name(output, c->m->s.name, feature, c->format);
+    int bad = check_target(path, c->format, e) || text_file_begin(&file, path, e);
     if (!bad && write_content(c, &file, e)) {
         text_file_abort(&file);
         bad = err_add(e, "%s", path);

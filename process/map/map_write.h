@@ -17,13 +17,6 @@ int map_format_find(const char *name);
 /* The format of a file of this name, by its ending; -1: none, so it names a folder. */
 int map_format_of_file(const char *path);
 
-/* FOLDER/SLIDE.FEATURE.png, to be free()d; NULL when out of memory. `feature` NULL: without. */
-char *map_file_name(const char *folder, const char *slide, const char *feature, enum map_format f);
-
-/* Begins a file. Fails if `path` exists and is not a file of this format that this program wrote.
- */
-int map_file_begin(struct text_file *t, const char *path, enum map_format format, struct err *e);
-
 /*
  * The files of one slide, format by format.
  */

@@ -31,12 +31,13 @@ static void set_cells(struct curves *c)
     c->cells = (c->params.bins + c->cell_bins - 1) / c->cell_bins;
 }
 
-double curves_low(const struct curves *c, int64_t cell)
+/* Edges of a cell, dB. */
+static double curves_low(const struct curves *c, int64_t cell)
 {
     return c->params.low_db + bin_width(c) * (double)(cell * c->cell_bins);
 }
 
-double curves_high(const struct curves *c, int64_t cell)
+static double curves_high(const struct curves *c, int64_t cell)
 {
     return cell + 1 < c->cells ? curves_low(c, cell + 1) : c->params.high_db;
 }
@@ -162,7 +163,8 @@ void curves_free(struct curves *c)
 
 /* --- statistics over the curves --- */
 
-void curves_mean(const struct curves *c, double *out)
+/* out[cells]: the mean of the curves, each slide with the same weight. */
+static void curves_mean(const struct curves *c, double *out)
 {
     for (int64_t cell = 0; cell < c->cells; cell++) {
         double sum = 0;
@@ -186,7 +188,8 @@ static double quantile(const double *sorted, int64_t n, double q)
     return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
 }
 
-void curves_quantiles(const struct curves *c, const double *q, int n, double *const *out)
+/* out[n][cells]: in each cell the quantiles q[n] (0 to 1) of the curves, linear between them. */
+static void curves_quantiles(const struct curves *c, const double *q, int n, double *const *out)
 {
     double *values = memory_need((size_t)c->n, sizeof *values);
     for (int64_t cell = 0; cell < c->cells; cell++) {
@@ -205,7 +208,8 @@ static double mass(const struct curves *c, const double *share, int64_t cell)
     return share[cell] * (curves_high(c, cell) - curves_low(c, cell));
 }
 
-void curves_fit(const struct curves *c, const double *share, double *low, double *high)
+/* Widens [*low, *high] to what holds a curve but for 0.05 % of its values on each side. */
+static void curves_fit(const struct curves *c, const double *share, double *low, double *high)
 {
     int64_t first = 0, last = c->cells - 1;
     double below = 0, above = 0;
@@ -217,7 +221,8 @@ void curves_fit(const struct curves *c, const double *share, double *low, double
     *high = fmax(*high, curves_high(c, last));
 }
 
-double curves_outside(const struct curves *c, const double *share, double low, double high)
+/* Share of a slide's values outside [low, high]; those of a cell that is cut count as outside. */
+static double curves_outside(const struct curves *c, const double *share, double low, double high)
 {
     double inside = 0;
     for (int64_t k = 0; k < c->cells; k++)

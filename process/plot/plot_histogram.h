@@ -51,18 +51,6 @@ int curves_load(struct curves *c, char *const *files, int n_files, const char *c
                 int n_patterns, bool keep, struct err *e);
 void curves_free(struct curves *c);
 
-/* Edges of a cell, dB. */
-double curves_low(const struct curves *c, int64_t cell);
-double curves_high(const struct curves *c, int64_t cell);
-/* out[cells]: the mean of the curves, each slide with the same weight. */
-void curves_mean(const struct curves *c, double *out);
-/* out[n][cells]: in each cell the quantiles q[n] (0 to 1) of the curves, linear between them. */
-void curves_quantiles(const struct curves *c, const double *q, int n, double *const *out);
-/* Widens [*low, *high] to what holds a curve but for 0.05 % of its values on each side. */
-void curves_fit(const struct curves *c, const double *share, double *low, double *high);
-/* Share of a slide's values outside [low, high]; those of a cell that is cut count as outside. */
-double curves_outside(const struct curves *c, const double *share, double low, double high);
-
 enum { PLOT_QUANTILES = 5 };
 
 struct plot_histogram {

@@ -16,6 +16,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * Rows of numbers of fixed sizes in a file, as NumPy saves them.
+ */
+
+struct score_rows_field {
+    int64_t at;    /* bytes from the row's begin, or by column from `begin` */
+    int64_t bytes; /* 1, 2, 4, 8 */
+    char kind;     /* 'f', 'i', 'u'; little-endian */
+};
+
+struct score_rows_layout {
+    int64_t begin, rows, row_bytes; /* by_column: row_bytes are those of one number */
+    int columns;
+    bool by_column; /* all of column 0, then all of column 1 ... */
+    struct score_rows_field field[SCORES_COLUMNS];
+};
+
 enum { BLOCK = 1 << 12 }; /* rows that are read at a time */
 
 struct rows {
@@ -39,7 +56,9 @@ static int64_t whole_rows(const struct score_rows_layout *l, int64_t bytes)
     return n < 0 ? 0 : n < l->rows ? n : l->rows;
 }
 
-void *score_rows_open(int fd, const struct score_rows_layout *l, struct err *e)
+/* Takes over fd. A file that has fewer rows than it says has a last bad one. NULL on failure; then
+ * fd stays the caller's. */
+static void *score_rows_open(int fd, const struct score_rows_layout *l, struct err *e)
 {
     struct stat st;
     const int64_t columns = l->by_column ? l->columns : 1;
@@ -101,7 +120,7 @@ static double number_of(const unsigned char *p, const struct score_rows_field *f
     return (double)v;
 }
 
-enum score_next score_rows_next(void *state, double *row, int64_t *number, struct err *e)
+static enum score_next score_rows_next(void *state, double *row, int64_t *number, struct err *e)
 {
     struct rows *r = state;
     const struct score_rows_layout *l = &r->l;
@@ -124,7 +143,7 @@ enum score_next score_rows_next(void *state, double *row, int64_t *number, struc
     return SCORE_PATCH;
 }
 
-int score_rows_rewind(void *state, struct err *e)
+static int score_rows_rewind(void *state, struct err *e)
 {
     struct rows *r = state;
     (void)e;
@@ -132,7 +151,7 @@ int score_rows_rewind(void *state, struct err *e)
     return 0;
 }
 
-void score_rows_close(void *state)
+static void score_rows_close(void *state)
 {
     struct rows *r = state;
     close(r->fd);
