@@ -1,4 +1,4 @@
-/* run.c - see run.h. */
+/* run.c - `h5spec run`: from stores to results. */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
