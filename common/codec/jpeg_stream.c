@@ -1,6 +1,8 @@
 /* jpeg_stream.c - see jpeg_stream.h. */
 #include "common/codec/jpeg_stream.h"
 
+#include "common/base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -440,19 +442,11 @@ bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k)
     return (k + 1) * s->rows > s->height;
 }
 
-int jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c, struct err *e)
+void jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c)
 {
-    if (s->n == s->room) {
-        const int64_t room = 2 * s->room + 16;
-        struct jpeg_chunk *list = realloc(s->list, (size_t)room * sizeof *list);
-        if (!list)
-            return err_set(e, "out of memory");
-        s->list = list;
-        s->room = room;
-    }
+    s->list = memory_grow(s->list, s->n, sizeof *s->list);
     s->list[s->n++] = *c;
     *c = (struct jpeg_chunk){0};
-    return 0;
 }
 
 void jpeg_strips_free(struct jpeg_strips *s)

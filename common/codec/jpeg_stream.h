@@ -134,14 +134,14 @@ int jpeg_chunk_make(struct jpeg_chunk *c, const struct jpeg_stream *s, bool ycbc
  */
 struct jpeg_strips {
     int64_t width, height, rows; /* px; rows of a strip */
-    int64_t n, room;             /* strips; `room` belongs to jpeg_strips_add */
+    int64_t n;                   /* strips */
     struct jpeg_chunk *list;     /* [n] */
 };
 
 /* Is strip k stored as pixels? */
 bool jpeg_strips_is_raw(const struct jpeg_strips *s, int64_t k);
 /* Appends a strip, and takes its bytes from *c. */
-int jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c, struct err *e);
+void jpeg_strips_add(struct jpeg_strips *s, struct jpeg_chunk *c);
 void jpeg_strips_free(struct jpeg_strips *s);
 
 #ifdef __cplusplus

@@ -111,13 +111,6 @@ int svs_description_properties(const char *description,
 
 /* The strips are the tiles of a level of one column. */
 
-void svs_strips_free(struct svs_strips *s)
-{
-    free(s->places);
-    free(s->tables);
-    *s = (struct svs_strips){0};
-}
-
 /* Opens strips of so many rows, from strip `first` on. */
 static struct tiled_slide open_strips(const struct slide_file *file, const struct svs_strips *s,
                                       int64_t first, int64_t rows)
@@ -134,9 +127,10 @@ static int keep_strip(struct tiled_slide *t, int64_t k, struct jpeg_strips *out,
     struct jpeg_chunk chunk = {0};
     enum store_status status = STORE_DAMAGED;
     int r = tile_file_read_kept(&t->slide, 0, 0, k, &chunk, NULL, &status, e);
-    if (r == 0 && status == STORE_WHOLE)
-        r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
-    else if (r == SLIDE_OTHER)
+    if (r == 0 && status == STORE_WHOLE) {
+        jpeg_strips_add(out, &chunk);
+        r = 1;
+    } else if (r == SLIDE_OTHER)
         r = 0;
     free(chunk.bytes);
     return r;
@@ -153,8 +147,10 @@ static int keep_pixels(const struct slide_file *file, const struct svs_strips *s
     int r = chunk.bytes ? 0 : -1;
     if (r == 0)
         r = tile_file_read(&t.slide, 0, 0, 0, 3, chunk.bytes, &status, e);
-    if (r == 0 && status == STORE_WHOLE)
-        r = jpeg_strips_add(out, &chunk, e) ? -1 : 1;
+    if (r == 0 && status == STORE_WHOLE) {
+        jpeg_strips_add(out, &chunk);
+        r = 1;
+    }
     tile_file_close(t.tiles);
     free(chunk.bytes);
     return r;
@@ -512,7 +508,8 @@ void tiff_level_free(struct tiff_level *l)
 {
     free(l->places);
     free(l->tables);
-    svs_strips_free(&l->thumbnail);
+    free(l->thumbnail.places);
+    free(l->thumbnail.tables);
     free(l->icc);
     tiff_pyramid_free(&l->pyramid);
     *l = (struct tiff_level){0};

@@ -51,7 +51,6 @@ struct svs_strips {
     uint8_t *tables;           /* JPEGTables, NULL without */
 };
 
-void svs_strips_free(struct svs_strips *s);
 /* Reads the strips. 1; 0: they cannot be kept, as they are damaged or of a kind that a chunk cannot
  * hold; -1: they cannot be read now. */
 int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s,
