@@ -239,6 +239,13 @@ static enum outcome walk_sequence(struct walk *w, const struct dicom_element *e,
     return o;
 }
 
+/* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
+static bool is_readable(const struct dicom_file *f)
+{
+    return f->syntax[0] && strcmp(f->syntax, "1.2.840.10008.1.2.1.99") != 0 &&
+           strcmp(f->syntax, "1.2.840.10008.1.2.2") != 0;
+}
+
 bool dicom_file_walk(struct dicom_file *f,
                      enum dicom_step (*visit)(void *ctx, struct dicom_file *f,
                                               const struct dicom_element *e,
@@ -246,7 +253,7 @@ bool dicom_file_walk(struct dicom_file *f,
                      void *ctx)
 {
     struct walk w = {.file = f, .visit = visit, .ctx = ctx};
-    return dicom_file_is_readable(f) && walk_elements(&w, f->bytes, false) != BAD;
+    return is_readable(f) && walk_elements(&w, f->bytes, false) != BAD;
 }
 
 /* --- the file --- */
@@ -280,12 +287,6 @@ bool dicom_file_open(struct dicom_file *f, const struct slide_file *file)
     f->syntax[0] = 0;
     return dicom_file_bytes(f, PREAMBLE, mark, sizeof mark) && !memcmp(mark, "DICM", sizeof mark) &&
            read_group2(f);
-}
-
-bool dicom_file_is_readable(const struct dicom_file *f)
-{
-    return f->syntax[0] && strcmp(f->syntax, "1.2.840.10008.1.2.1.99") != 0 &&
-           strcmp(f->syntax, "1.2.840.10008.1.2.2") != 0;
 }
 
 /* --- series --- */
@@ -520,7 +521,7 @@ int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file,
     if (r) {
         memcpy(i->syntax, f.syntax, sizeof i->syntax);
         i->bytes = f.bytes;
-        if (dicom_file_is_readable(&f) &&
+        if (is_readable(&f) &&
             (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
             r = err_set(e, "its header is damaged or cut off; copy the file again");
     }

@@ -63,8 +63,6 @@ enum dicom_step {
 /* Reads group 0002 of a file, which must outlive *f; *f owns nothing. False: it is no DICOM file,
  * or f->code says why it cannot be read. */
 bool dicom_file_open(struct dicom_file *f, const struct slide_file *file);
-/* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
-bool dicom_file_is_readable(const struct dicom_file *f);
 
 /* Visits the elements after group 0002 until the visitor stops or the file ends. False: an element
  * is damaged or cut off; f->code is set if that was a failed read. */
