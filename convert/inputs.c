@@ -238,8 +238,8 @@ static bool take_instance(struct input *i, struct instance *out)
     return slide_series(i->path, out->series);
 }
 
-/* Several files of a DICOM series are one slide; folders have, and a shell that expands *.dcm names,
- * all of them. */
+/* Several files of a DICOM series are one slide. Folders have all of them, and a shell that expands
+ * *.dcm names them. */
 static void drop_series(struct inputs *in)
 {
     struct instance *list = memory_need(in->n, sizeof *list);
