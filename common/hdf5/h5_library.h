@@ -1,5 +1,6 @@
 /*
- * h5_library.h - the library itself: its start, its errors, its lock, and how a program ends.
+ * h5_library.h - the library itself: its start, its errors, its lock, how a program ends, and what
+ * is known of a file without it.
  */
 #ifndef WSI_H5_LIBRARY_H
 #define WSI_H5_LIBRARY_H

@@ -48,11 +48,7 @@ int anonymous_note(const char *key, const char *name, const char *path, struct e
 /* Replaces the path in a message, its base name and the base name without ending by `by`. */
 void anonymous_mask(struct err *e, const char *path, const char *by);
 
-/*
- * --- what is stored besides tiles ---
- *
- * What a store holds besides its tiles: properties, thumbnail, ICC profile.
- */
+/* --- what a store holds besides its tiles: properties, thumbnail, ICC profile --- */
 
 struct head {
     uint8_t *thumbnail; /* [height][width][3]; NULL without; owned */

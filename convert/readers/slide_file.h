@@ -32,11 +32,7 @@ void slide_file_close(const struct slide_file *f);
 #define SLIDE_FILE_CHANGED "changed while it was read; run again"
 int slide_file_confirm(const struct slide_file *f, struct err *e);
 
-/*
- * --- damage ---
- *
- * Damage of a slide, and errors that may pass.
- */
+/* --- damage of a slide, and errors that may pass --- */
 
 /*
  * The file holds something that cannot be read, and e says what. This is damage of the slide. In
@@ -49,11 +45,7 @@ enum { SLIDE_DAMAGED = -2 };
  * the call: OpenSlide and libtiff do not report the cause. */
 bool slide_may_pass(int code);
 
-/*
- * --- what a reader finds out ---
- *
- * What a reader finds out about a slide and its open level.
- */
+/* --- what a reader finds out about a slide and its open level --- */
 
 enum { SLIDE_LEVELS = 32 };
 

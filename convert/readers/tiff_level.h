@@ -14,11 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * --- an Aperio description ---
- *
- * An Aperio slide's ImageDescription: "Aperio ...|key = value|key = value".
- */
+/* --- an Aperio slide's ImageDescription: "Aperio ...|key = value|key = value" --- */
 
 /* The size of level 0 in "Aperio ...\n46920x33014 [0,100 46000x32914] ...", from the brackets.
  * False: it is not there. */

@@ -40,11 +40,7 @@ void colours_palette(uint32_t *out, int opacity);
 /* Entry of the hatching at pixel (x, y) of a picture. */
 int colours_hatch(int64_t x, int64_t y);
 
-/*
- * --- fewer pixels ---
- *
- * Pictures and maps in fewer pixels.
- */
+/* --- pictures and maps in fewer pixels --- */
 
 /* out [h][w][3] from in [height][width][3]: each pixel is the rounded mean of the box of pixels
  * that it stands for. 1 <= w <= width, 1 <= h <= height. */

@@ -48,11 +48,7 @@ int svg_write(struct svg *s, const char *path, struct err *e);
 /* Frees the picture; also after svg_write, and on a zeroed struct. */
 void svg_end(struct svg *s);
 
-/*
- * --- axes ---
- *
- * The axes of a picture: round numbers, ticks, labels, grid.
- */
+/* --- the axes of a picture: round numbers, ticks, labels, grid --- */
 
 /* Values [low, high] lie at the px [from, to]; labels are multiples of `step`. `to` may be less
  * than `from`: y axes run upwards. */
