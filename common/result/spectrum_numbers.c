@@ -242,13 +242,14 @@ void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum
 
 /* --- seams --- */
 
-/* The chance that at least `least` of n draws of chance p hit. */
+/* The chance that at least `least` of n draws of chance p hit. By logarithms: the chance that none
+ * hits may be too small for a double. */
 static double chance_of(int64_t least, int64_t n, double p)
 {
-    double term = pow(1 - p, (double)n), sum = 0;
+    double term = (double)n * log1p(-p), sum = 0;
     for (int64_t k = 0; k <= n; k++) {
-        sum += k >= least ? term : 0;
-        term *= (double)(n - k) / (double)(k + 1) * p / (1 - p);
+        sum += k >= least ? exp(term) : 0;
+        term += log((double)(n - k) / (double)(k + 1) * p / (1 - p));
     }
     return sum;
 }
@@ -270,7 +271,7 @@ static int64_t elect(const struct lines *l, int64_t line, int64_t *votes, int64_
     memset(l->votes, 0, (size_t)l->steps * sizeof *l->votes);
     for (int64_t w = 0; w < l->length; w++) {
         const int64_t k = line * l->across + w * l->along;
-        if (l->step[k] == FEATURES_NO_STEP || !shows_tissue(l->m, k, LEAST_TISSUE))
+        if (l->step[k] >= l->steps || !shows_tissue(l->m, k, LEAST_TISSUE)) /* or none */
             continue;
         l->votes[l->step[k]]++;
         ++*n;
