@@ -88,7 +88,7 @@ $(call objects,convert/tissue/tissue_mask.c convert/readers/rows.c): \
   EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
-  spectrum/cpu_octaves engine/stream) common/store/gray common/store/chunks common/codec/j2k convert/convert \
+  engine/stream) common/store/gray common/store/chunks common/codec/j2k convert/convert \
   $(addprefix convert/,readers/slide_openslide readers/slide_metadata tissue/tissue))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs

@@ -5,9 +5,57 @@
 #ifndef WSI_CPU_UNIT_H
 #define WSI_CPU_UNIT_H
 
-#include "process/spectrum/cpu_octaves.h"
+#include "common/base/err.h"
+#include "common/result/features.h"
 #include "process/spectrum/lanes.h"
 #include "process/spectrum/spectrum.h"
+
+#include <stdint.h>
+
+/*
+ * --- sums over octaves ---
+ *
+ * Sums of classes over octaves of frequency, from blocks of frequencies (lanes.h).
+ *
+ * A row of a block is one horizontal frequency with LANES vertical ones. Most rows lie within one
+ * octave and are added up as they are; of the others a mask takes the lanes that belong to the
+ * octave. So no value needs a look-up of its own.
+ *
+ * The corners of the spectrum, the last octave, are a fifth of the values. They are not added up:
+ * their sum is that of all values less those of the others and of the few below octave 0. These
+ * few take the place of the corners here.
+ */
+
+enum { CPU_BELOW = FEATURES_OCTAVES - 1 }; /* in the place of the corners: f < 1/128 */
+
+/* A row of which some lanes belong to an octave: all bits of mask[lane] are set for these. */
+struct cpu_part {
+    _Alignas(16) uint32_t mask[LANES];
+    int place;
+};
+
+struct cpu_octaves {
+    int window;
+    /* Both lists are sorted by block, then octave. */
+    int *rows; /* places of the rows that lie within one octave */
+    struct cpu_part *parts;
+    struct cpu_ends {
+        int rows, parts;
+    } (*ends)[FEATURES_OCTAVES]; /* [blocks]: where an octave's rows and parts end */
+    int8_t *octaves;             /* [blocks][window][LANES], by place; FEATURES_NONE: corners */
+};
+
+void cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan);
+void cpu_octaves_free(struct cpu_octaves *c);
+
+/* Adds the classes of a block, [window][LANES], over each octave, or CPU_BELOW, to sums. */
+void cpu_octaves_add(const struct cpu_octaves *c, int block, const uint32_t *classes,
+                     uint64_t sums[FEATURES_OCTAVES]);
+/* The same `times` times for the first lane alone. */
+void cpu_octaves_add_first(const struct cpu_octaves *c, int block, const uint32_t *classes,
+                           int times, uint64_t sums[FEATURES_OCTAVES]);
+
+/* --- a unit --- */
 
 /* Counters that neighbouring values use in turn, and bits of a float below a cell of `cells`. */
 enum { CPU_COUNTERS = 4, CPU_CELL_SHIFT = 17 };
@@ -32,7 +80,7 @@ struct scratch {
     union cpu_value *values; /* [window][LANES]: of one block */
     uint32_t *inner;         /* [COUNTERS][bins + 2]: classes of the rows that count twice */
     uint32_t *edge;          /* [bins + 2]: of the two that count once */
-    /* Sums of classes, clamped to the histogram, over the places of cpu_octaves.h. */
+    /* Sums of classes, clamped to the histogram, over the places of struct cpu_octaves. */
     uint64_t twice[FEATURES_OCTAVES]; /* of the rows that count twice */
     uint64_t once[FEATURES_OCTAVES];  /* of the two that count once, one less the other */
     uint32_t *bins;      /* [window][window / 2 + 1]: bin numbers of a window of the sample */
