@@ -33,7 +33,7 @@ enum {
     MOST_RADIUS = QUAD,
     THREADS = 256,
     STEP_ROWS = 8, /* that a thread reads at a time */
-    STEP_THREADS = 256
+    STEP_THREADS = 512
 };
 
 __device__ __forceinline__ int clamped(int v, int64_t end)

@@ -249,7 +249,7 @@ def test_seams_have_a_place():
         for name, rows, columns in (("made-00003", 2, 2), ("made-00005", 1, 1)):
             slides[name].attrs["seam_rows"], slides[name].attrs["seam_columns"] = float(rows), float(columns)
             slides[name].attrs["seam_y_px"], slides[name].attrs["seam_x_px"] = 600.0, 900.0
-    path = changed(results("--slides", "12"), seams)
+    path = with_slides(results("--slides", "12"), seams)
     with h5py.File(path, "r") as f:
         height, width = (f["slides/made-00003"].attrs[k] for k in ("height", "width"))
     data = data_of(report(path)[0])
