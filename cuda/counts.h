@@ -67,7 +67,7 @@ __host__ __device__
     return slot == COUNTS_NO_RING ? NULL : f->d_rings + (window * f->rings + slot) * f->words;
 }
 
-/* Windows of a row that steps may be looked for in: window wx, if it is one, is number wx / every. */
+/* Windows of a row whose steps are looked at, at most: window wx is number wx / every. */
 static inline int64_t counts_stepped(int64_t nx, int64_t every)
 {
     return (nx + every - 1) / every;

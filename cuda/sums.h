@@ -44,8 +44,8 @@ int feature_sums_begin(struct feature_sums *s, struct check_device *d,
 int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
                        const struct result_params *p, const struct spectrum_band *b,
                        cudaStream_t stream, struct err *e);
-/* The sums are on the host: puts the octaves and the steps of window k of the slide into *w. Octaves
- * that no map needs are 0. */
+/* The sums are on the host: puts octaves and steps of the slide's window k into *w. Octaves that no
+ * map needs are 0. */
 void feature_sums_window(const struct feature_sums *s, const struct spectrum_band *b, int64_t k,
                          struct spectrum_window *w);
 /* The sums are on the host: adds them to *counts and to the band's spectra. */

@@ -28,10 +28,10 @@
  *          away from both, by the square of the frequency; a picture that was enlarged has lost the
  *          finer one only.
  *
- * seams    Straight edges: stitching, borders of fields, lost tiles. Of the windows that count,
- *          touch no filled tile and are at least a quarter tissue, each names the row, and the column,
- *          behind which pixels change most (features.h, n steps). In a row of windows the row of
- *          pixels that most of them name is a seam, if the chance that so many name one is less
+ * seams    Straight edges: stitching, borders of fields, lost tiles. Each window that counts,
+ *          touches no filled tile and is at least a quarter tissue names the row, and the column,
+ *          behind which its pixels change most (features.h, n steps). In a row of windows the row
+ *          of pixels that most of them name is a seam, if the chance that so many name one is less
  *          than 1 / 500 over all rows and columns of windows, where a window names it with a chance
  *          of 8 / n: as if the borders of JPEG's blocks alone decided. seam_rows and seam_columns
  *          are how many seams there are, seam_y_px and seam_x_px the last row, and column, before

@@ -352,8 +352,8 @@ static void say_lines(const struct report_slide *s, double excess, struct list *
         s->metric[REPORT_LINES]);
 }
 
-/* "4 rows of pixels, the clearest at y = 799 px", or nothing. Returns its place as a part of `size`,
- * or the middle. */
+/* "4 rows of pixels, the clearest at y = 799 px", or nothing. Returns its place as a part of the
+ * size, or the middle. */
 static double seams_of(double seams, const char *what, char axis, double px, int64_t size,
                        char out[96])
 {
