@@ -1177,12 +1177,12 @@ def test_a_swipe_shows_the_next_slide():
         page.key("j")
         page.key("Enter")
         seen = page.text("#opened")
-        for x, y in ((-200, 0), (-200, 300), (-20, 0), (200, 0)):  # next; no swipe; no swipe; previous
+        for x, y in ((-200, 0), (-20, 0), (200, 0), (-200, 300)):  # next; no swipe; previous; no swipe, which may scroll on
             page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": 300, "y": 100}])
             page.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=[{"x": 300 + x, "y": 100 + y}])
             page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
             seen += page.text("#opened")
-        expect(seen[0] != seen[1] == seen[2] == seen[3] and seen[4] == seen[0], "%s", seen)
+        expect(seen[1] == seen[2] != seen[0] == seen[3] == seen[4], "%s", seen)
 
 
 @later("ci")
