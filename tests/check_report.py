@@ -1176,11 +1176,13 @@ def test_a_swipe_shows_the_next_slide():
         page.call("Emulation.setTouchEmulationEnabled", enabled=True)
         page.key("j")
         page.key("Enter")
+        page.run("ends = 0, ['touchend', 'touchcancel'].forEach(e => document.addEventListener(e, () => ends++))")
         seen = page.text("#opened")
         for x, y in ((-200, 0), (-20, 0), (200, 0), (-200, 300)):  # next; no swipe; previous; no swipe, which may scroll on
             page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": 300, "y": 100}])
             page.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=[{"x": 300 + x, "y": 100 + y}])
             page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+            page.wait_for("ends == %d" % len(seen))
             seen += page.text("#opened")
         expect(seen[1] == seen[2] != seen[0] == seen[3] == seen[4], "%s", seen)
 
