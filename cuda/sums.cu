@@ -164,7 +164,7 @@ void feature_sums_window(const struct feature_sums *s, const struct spectrum_ban
         w->octaves[o] = ring ? ring[0] + (f.words == 2 ? (uint64_t)ring[1] << 32 : 0) : 0;
     }
     w->row_step = w->column_step = FEATURES_NO_STEP;
-    if ((wx + wy) % every)
+    if (!features_is_stepped(k, b->nx, b->ny))
         return;
     const uint16_t step = s->steps[(wy - b->first_wy) * counts_stepped(b->nx, every) + wx / every];
     w->row_step = (uint8_t)(step >> COUNTS_STEP_SHIFT);

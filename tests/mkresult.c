@@ -104,7 +104,7 @@ static void fill_maps(struct result_slide *s, double mean, double focus)
             const double wave = 4 * sin((double)x / 9) * cos((double)y / 7) + uniform();
             for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
                 put_value(m, k, mean + wave, focus + wave);
-            if ((x + y) % features_step_every(s->nx, s->ny))
+            if (!features_is_stepped(k, s->nx, s->ny))
                 step[0][k] = step[1][k] = FEATURES_NO_STEP;
             flags[k] = RESULT_FLAG_COUNTED;
         }

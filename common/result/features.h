@@ -128,6 +128,11 @@ static inline int64_t features_step_every(int64_t nx, int64_t ny)
     const int64_t least = nx < ny ? nx : ny;
     return least < 48 ? 1 : least / 24;
 }
+/* Is window k, counted row by row, looked at? */
+static inline bool features_is_stepped(int64_t k, int64_t nx, int64_t ny)
+{
+    return (k % nx + k / nx) % features_step_every(nx, ny) == 0;
+}
 
 /* --- the sample of windows whose spectra are summed --- */
 

@@ -315,7 +315,7 @@ static bool agrees_with_maps(const struct result_slide *s, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
     const bool counts = flags & RESULT_FLAG_COUNTED;
-    const bool steps = counts && (k % s->nx + k / s->nx) % features_step_every(s->nx, s->ny) == 0;
+    const bool steps = counts && features_is_stepped(k, s->nx, s->ny);
     const bool tissue = !(flags & RESULT_FLAG_NO_GROUP) && !isnan(s->origin.tissue_fraction);
     for (int m = 0; m < RESULT_MAPS; m++) {
         const bool has = !isnan(result_map_value(&s->maps[m], k));

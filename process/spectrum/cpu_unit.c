@@ -465,14 +465,15 @@ static uint8_t greatest(const int32_t *steps, int64_t n)
     return steps[at] ? (uint8_t)at : FEATURES_NO_STEP;
 }
 
-static void find_steps(const struct spectrum *b, const struct unit *u, struct scratch *w,
-                       int64_t wx, int64_t wy, struct spectrum_window *window)
+static void find_steps(const struct spectrum *b, const struct unit *u, struct scratch *w, int64_t k,
+                       struct spectrum_window *window)
 {
     const struct result_params *p = &b->params;
+    const int64_t nx = u->band->nx, wx = k % nx, wy = k / nx;
     const int64_t n = features_steps(p->window, p->stride), skip = p->window - 1 - n,
                   top = (wy - u->wy) * p->stride + p->radius + skip;
     window->row_step = window->column_step = FEATURES_NO_STEP;
-    if ((wx + wy) % features_step_every(u->band->nx, u->band->ny))
+    if (!features_is_stepped(k, nx, u->band->ny))
         return;
     for (int64_t y = 0; y <= n; y++)
         w->lines[y] = w->rows[top + y] + wx * p->stride + skip;
@@ -486,7 +487,7 @@ static void put_window(const struct spectrum *b, const struct unit *u, struct sc
 {
     struct spectrum_window window = collect(b, w, counts);
     window.gray = gray;
-    find_steps(b, u, w, k % u->band->nx, k / u->band->nx, &window);
+    find_steps(b, u, w, k, &window);
     collect_octaves(b, u->band->features, w, &window, counts);
     spectrum_put_window(&b->params, u->band, k, &window);
     if (sample)
