@@ -4,6 +4,7 @@
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
+#include "common/hdf5/h5.h"
 #include "common/hdf5/h5_library.h"
 
 #include <errno.h>
@@ -73,13 +74,10 @@ static bool is_inside(hid_t set)
 /* Opens a dataset of [rows] or [rows][width] numbers that is stored in this file, or returns -1. */
 static hid_t open_part(hid_t file, const char *name, struct part *p, hsize_t *rows)
 {
-    H5L_info_t link;
+    struct err no;
+    uint64_t address;
     hsize_t dims[2] = {0, 1};
-    if (H5Lget_info(file, name, &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
-        return -1;
-    H5O_info_t object;
-    if (H5Oget_info_by_name(file, name, &object, H5P_DEFAULT) < 0 ||
-        object.type != H5O_TYPE_DATASET)
+    if (h5_find(file, name, &address, &no))
         return -1;
     p->id = H5Dopen2(file, name, H5P_DEFAULT);
     const hid_t space = p->id < 0 ? -1 : H5Dget_space(p->id);
