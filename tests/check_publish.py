@@ -192,10 +192,9 @@ def test_remains_of_killed_runs_go_away():
     p.kill()
     p.communicate()
     expect(len(left_overs(out)) == 1, "nothing to clean: %s", stores_in(out))
-    foreign = os.path.join(out, ".large.h5.otherhost-1073741824-1.part")
-    open(foreign, "w").close()
+    old_file(os.path.join(out, ".large.h5.otherhost-1073741824-1.part"))
     run(WSI2H5, "-q", "-o", out, slide())
-    expect(left_overs(out) == [], "left: %s", left_overs(out))  # that of another host, too: nobody holds its lock
+    expect(left_overs(out) == [], "left: %s", left_overs(out))  # that of another host, too: it has not grown for a day
 
 
 def test_names_of_slides_as_long_as_a_file_system_allows():
@@ -351,27 +350,96 @@ def part_name(base, host, pid):
     return ".%s.%s-%d-1.part" % (base, host, pid)
 
 
+def old_file(path, hours=25):
+    """An empty file that was written so long ago."""
+    open(path, "w").close()
+    os.utime(path, (time.time() - hours * 3600,) * 2)
+
+
 def this_host():
     return "".join("_" if c in "-/." else c for c in socket.gethostname()[:63])
 
 
 def test_which_remains_stay():
+    """Of this host those of living processes and locked ones; of another one what has grown within a day, whatever its lock says."""
     out, host, gone = tmp(), this_host(), 2 ** 30  # above any pid_max
     other = host[:-1] + ("x" if host[-1] != "x" else "y")
     living = part_name("small.h5", host, os.getppid() if os.getppid() > 1 else os.getpid())
     held = part_name("small.h5", host, gone)
-    foreign, foreign_held = part_name("small.h5", other, gone), part_name("small.h5", other, gone + 2)
+    foreign, foreign_held, foreign_old = (part_name("small.h5", other, gone + k) for k in range(3))
     namesake = part_name("small2.h5", host, gone)
     left = part_name("small.h5", host, gone + 1)
-    for name in (living, held, foreign, foreign_held, namesake, left):
-        open(os.path.join(out, name), "w").close()
+    for name in (living, held, namesake, left):
+        old_file(os.path.join(out, name), 0)
+    for name, hours in ((foreign, 23), (foreign_held, 25), (foreign_old, 25)):
+        old_file(os.path.join(out, name), hours)
     with open(os.path.join(out, held)) as f, open(os.path.join(out, foreign_held)) as g:
         fcntl.flock(f, fcntl.LOCK_EX)
         fcntl.flock(g, fcntl.LOCK_EX)
         run(WSI2H5, "-q", "-o", os.path.join(out, "small.h5"), small())
-        expect(sorted(left_overs(out)) == sorted([living, held, foreign_held, namesake]), "left: %s", left_overs(out))
+        expect(sorted(left_overs(out)) == sorted([living, held, foreign, foreign_held, namesake]), "left: %s", left_overs(out))
         run(WSI2H5, "-q", "-o", out, small())  # a folder: those of all its files
-    expect(sorted(left_overs(out)) == sorted([living, held, foreign_held]), "left: %s", left_overs(out))
+    expect(sorted(left_overs(out)) == sorted([living, held, foreign, foreign_held]), "left: %s", left_overs(out))
+
+
+def test_programs_on_other_nodes_whose_locks_do_not_reach_this_one():
+    """Locks of a mount can be local to a node: a run that began on another one removed what was being written."""
+    library = preloaded("int flock(int fd, int how) { (void)fd; (void)how; return 0; }")
+    elsewhere = ["unshare", "--uts", "sh", "-c", "hostname elsewhere && exec env LD_PRELOAD=%s \"$@\"" % library, "sh"]
+    if subprocess.run([*elsewhere, "true"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("no host name of its own can be had")
+    for others in ([WSI2H5, "-q", "-o"], [H5SPEC, "run", "-q", "--device", "cpu", "-o"]):
+        out = tmp()
+        p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-j", "1", "-o", out, slide()], stderr=subprocess.PIPE)
+        while not left_overs(out) and p.poll() is None:
+            time.sleep(0.005)
+        p.send_signal(signal.SIGSTOP)
+        run(*elsewhere, *others, out, small() if others[0] == WSI2H5 else store(small()))
+        expect(len(left_overs(out)) == 1 and p.poll() is None, "%s took it away", others)
+        p.send_signal(signal.SIGCONT)
+        _, err = p.communicate(timeout=TIMEOUT)
+        expect(p.returncode == 0, "%d %s", p.returncode, err)
+
+
+def test_a_machine_without_a_name_is_not_another_one_without_a_name():
+    out = tmp()
+    foreign = os.path.join(out, part_name("small.h5", "localhost", 2 ** 30))
+    open(foreign, "w").close()
+    argv = ["unshare", "--uts", "sh", "-c", "hostname localhost && exec \"$@\"", "sh"]
+    if subprocess.run([*argv, "true"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("no host name of its own can be had")
+    run(*argv, WSI2H5, "-q", "-o", out, small())
+    expect(os.path.exists(foreign), "it was removed")
+
+
+GONE = r"""
+#include <sys/stat.h>
+int fsync(int fd) /* another program removes the file that is about to get its name */
+{
+    char name[64], path[4096] = "";
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (readlink(name, path, sizeof path - 1) > 0 && strstr(path, ".part"))
+        unlink(path);
+    return 0;
+}
+"""
+
+
+def test_a_file_of_ours_that_vanished_is_trouble():
+    """Status 5, not a bad slide; for every writer."""
+    env, s, folder = dict(os.environ, LD_PRELOAD=preloaded(GONE)), store(small()), tmp()
+    result = spectrum(s)
+    of = lambda name: os.path.join(folder, name)  # noqa: E731
+    for argv in ([WSI2H5, "--json", "-o", of("s/"), small()], [H5SPEC, "run", "--json", "--device", "cpu", "-o", of("r/"), s],
+                 [H5SPEC, "run", "--json", "--device", "cpu", "-o", of("one.h5"), s], [H5SPEC, "merge", "-o", of("m.h5"), result],
+                 [H5SPEC, "report", "-q", "-o", of("r.html"), result], [H5SPEC, "report", "-q", "--csv", of("r.csv"), "-o", of("c.html"), result],
+                 [H5SPEC, "plot", "-o", of("p.svg"), result], [H5SPEC, "map", "-q", "--format", "all", "-o", of("maps"), result],
+                 [H5SPEC, "map", "-q", "--format", "geojson", "--feature", "focus", "--class", "x", "--above", "-99", "-o", of("g"), result]):
+        p = run(*argv, status=5, env=env)
+        says(p.err, "the temporary file is gone", "run again")
+        for line in json_lines(p.out):
+            expect(line["status"] == "failed" and line["cause"] == "trouble", "%s", line)
+        expect([f for _, _, files in os.walk(folder) for f in files if f != "failed.csv"] == [], "%s", argv)
 
 
 def test_remains_go_away_whichever_way_the_next_run_ends():
@@ -478,7 +546,7 @@ int unlinkat(int folder, const char *name, int flags)
 def test_runs_on_other_machines_that_clear_up_take_no_new_file():
     """A run that began on another node removed a temporary file before its lock, or before its final name: the slide failed."""
     out, env = tmp(), dict(os.environ, LD_PRELOAD=preloaded(ELSEWHERE))
-    open(os.path.join(out, part_name("foreign.h5", this_host() + "x", 2 ** 30)), "w").close()
+    old_file(os.path.join(out, part_name("foreign.h5", this_host() + "x", 2 ** 30)))
     p = run(WSI2H5, "-o", out, small(), env=env)
     says(p.err, "1 converted")
     expect("without its lock" not in p.err and stores_in(out) == ["small.h5"], "%s %s", stores_in(out), p.err)

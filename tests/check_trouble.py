@@ -97,13 +97,14 @@ def test_a_store_that_is_replaced_while_it_is_verified():
 
 
 def test_remains_of_killed_writers():
-    """Also of another host, if nobody holds the lock."""
+    """Also of another host, if they have not grown for a day and nobody holds the lock."""
     import fcntl
     for program, given in (([WSI2H5], made("--size", "700x600", name="small")), ([H5SPEC, "run", "--device", "cpu"], small())):
         out = tmp()
         paths = [os.path.join(out, name) for name in (".x.h5.elsewhere-77-1.part", ".y.h5.elsewhere-78-1.part", ".notes.part")]
         for path in paths:
             open(path, "w").close()
+            os.utime(path, (1, 1))
         with open(paths[1]) as f:
             fcntl.flock(f, fcntl.LOCK_EX)
             run(*program, "-q", "-o", out, given)

@@ -98,6 +98,7 @@ bool err_is_trouble(const struct err *e)
                                         "of the CUDA driver",
                                         "the disk is full",
                                         "temporary file for",
+                                        "the temporary file is gone",
                                         "open for writing",
                                         "cannot be opened now"};
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)

@@ -18,9 +18,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MOST_ENDING = 16 }; /* bytes of the ending that a cut name keeps */
+enum { MOST_ENDING = 16 };         /* bytes of the ending that a cut name keeps */
+enum { ABANDONED = 24 * 60 * 60 }; /* seconds without growth of a file of another host */
 
 /* The temporary files of this process. The lock is held while one is created, renamed or removed,
  * so that publish_abort_all() finds each of them; nothing is allocated then. */
@@ -40,12 +42,24 @@ static char *folder_of(const char *path)
     return memory_copy_part(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
+/* Of a machine without a name of its own: what its kernel has drawn at its start. */
+static void boot_name(char host[64])
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const size_t n = fd < 0 ? 0 : read_at(fd, 0, host, 36);
+    if (fd >= 0)
+        close(fd);
+    strcpy(host + n, n > 0 ? "" : "host");
+}
+
 /* This host's name without the characters that separate the parts of a temporary name. */
 static void host_name(char host[64])
 {
-    if (gethostname(host, 64) || !host[0])
-        strcpy(host, "host");
+    if (gethostname(host, 64))
+        host[0] = 0;
     host[63] = 0;
+    if (!host[0] || !strcmp(host, "(none)") || !strncmp(host, "localhost", 9))
+        boot_name(host);
     for (char *s = host; *s; s++)
         if (*s == '-' || *s == '/' || *s == '.')
             *s = '_';
@@ -105,17 +119,23 @@ static enum writer find_writer(const char *name, const char *base, const char *h
     return kill((pid_t)pid, 0) && errno == ESRCH ? GONE : ALIVE;
 }
 
-/* A living writer holds its lock: in another process namespace of this host, or on another host. Of
- * another host, only a lock that can be had shows that nobody writes. The file is removed under
- * this lock, so a writer that has just created it sees that when the lock is its own. */
+/* Has the file not grown for so long that nobody writes it? */
+static bool is_abandoned(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > ABANDONED;
+}
+
+/* A living writer of this host holds its lock, also in another process namespace. Locks need not
+ * reach other hosts: of those only files go that nobody has written for long. The file is removed
+ * under the lock, so a writer that has just created it sees that when the lock is its own. */
 static void remove_abandoned(int folder_fd, const char *name, enum writer writer)
 {
     if (writer != GONE && writer != ELSEWHERE)
         return;
     const int fd = openat(folder_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    const bool busy = fd >= 0 && !locked && errno == EWOULDBLOCK;
-    if (writer == GONE ? !busy : locked)
+    const bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (!busy && (writer == GONE || (fd >= 0 && is_abandoned(fd))))
         unlinkat(folder_fd, name, 0);
     if (fd >= 0)
         close(fd);
@@ -173,8 +193,8 @@ void publish_abort_all(void)
         unlink(u->path);
 }
 
-/* Locks the new file. Another run may hold the lock for a moment, to see whether it is abandoned;
- * some network file systems have no locks, which only help remove_abandoned(). */
+/* Locks the new file. Another run may hold the lock for a moment, to see whether it is abandoned.
+ * Some network file systems have no locks, or locks of each host alone: remove_abandoned(). */
 static void lock_file(int fd)
 {
     for (int k = 0; k < 100 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; k++)
@@ -282,6 +302,25 @@ int publish_sync_folder_of(const char *path, struct err *e)
     return r;
 }
 
+/* `fd`: of the file. Nothing of ours removes a file that is being written: other programs do, and
+ * file systems that fail. Neither is a fault of the input. */
+static int give_name(struct publish *p, int fd, struct err *e)
+{
+    struct stat st;
+    const bool gone = fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 0;
+    errno = ENOENT;
+    pthread_mutex_lock(&lock);
+    const int r = gone ? -1 : rename(p->temp_path, p->final_path);
+    if (r == 0)
+        forget_file(p);
+    pthread_mutex_unlock(&lock);
+    if (r && errno == ENOENT)
+        err_set(e, "the temporary file is gone: another program has removed it; run again");
+    else if (r)
+        err_sys(e, "cannot rename the temporary file");
+    return r;
+}
+
 /* Everything up to the rename. */
 static int put_in_place(struct publish *p, struct err *e)
 {
@@ -293,15 +332,8 @@ static int put_in_place(struct publish *p, struct err *e)
     int r = close(fd);
     if (r)
         err_sys(e, "cannot write to disk");
-    else {
-        pthread_mutex_lock(&lock);
-        r = rename(p->temp_path, p->final_path);
-        if (r == 0)
-            forget_file(p);
-        pthread_mutex_unlock(&lock);
-        if (r)
-            err_sys(e, "cannot rename the temporary file");
-    }
+    else
+        r = give_name(p, held, e);
     if (held >= 0)
         close(held);
     return r;

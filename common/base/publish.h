@@ -17,7 +17,8 @@
  * kernel may have dropped the pages), rename, fsync of the folder. A killed run leaves at most a
  * ".part" file, which nothing takes for a finished one. The next run that publishes under the same
  * name, or into the folder, removes those of this host whose process is gone, and those of other
- * hosts whose lock nobody holds.
+ * hosts that have not grown for a day: locks need not reach other hosts. A file that is gone before
+ * it is published is trouble of the machine (err.h).
  *
  * Messages do not name the target, because callers do.
  */
@@ -28,8 +29,8 @@ struct publish {
     int fd;           /* our descriptor of the temporary file, or -1 */
 };
 
-/* Removes the temporary files that killed runs have left for final_path: those of this host whose
- * process is gone. publish_begin() does it, too; this is for runs that write nothing there. */
+/* Removes the temporary files that killed runs have left for final_path. publish_begin() does it,
+ * too; this is for runs that write nothing there. */
 void publish_clean(const char *final_path);
 /* The same for all files of a folder, in one pass. */
 void publish_clean_folder(const char *folder);
