@@ -253,7 +253,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
 
 int arguments_parse(int argc, char **argv, struct arguments *o, int *first)
 {
-    struct err e = {""};
+    struct err e = {0};
     const int status = command_parse(&command, argc, argv, o, first);
     if (status >= 0)
         return status;

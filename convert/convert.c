@@ -57,7 +57,7 @@ static int add_problem(struct convert *c, const struct err *damage, struct err *
 
 static int read_head(struct convert *c, struct err *e)
 {
-    struct err damage = {""};
+    struct err damage = {0};
     return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers,
                      c->info.codec->id == CODEC_JPEG, &damage, e) ||
                    add_problem(c, &damage, e)
@@ -91,7 +91,7 @@ static int make_tissue(struct convert *c, struct err *e)
         return 0;
     }
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
-    struct err damage = {""};
+    struct err damage = {0};
     const int r = overview_tissue(c->file, c->slide, &c->slide_info, c->o->threads, must,
                                   &c->tissue, &damage, e);
     if (r < 0 || add_problem(c, &damage, e))
@@ -358,8 +358,8 @@ static int space_check(const struct store_info *i, const struct tissue *only, co
     const double least = least_bytes(i, only), space = (double)fs.f_bavail * (double)fs.f_frsize;
     if (space >= least)
         return 0;
-    return err_set(
-        e,
+    return err_blame(
+        e, ERR_DISK,
         "too little disk space left: at least %s are needed, %s are free; free some, or name "
         "another output",
         number_size(need, least), number_size(there, space));
@@ -591,7 +591,7 @@ struct convert *convert_prepare(const char *path, const char *target,
                                 const struct convert_options *o)
 {
     struct stat st;
-    struct err e = {""};
+    struct err e = {0};
     const double begun = clock_now();
     if (o->tissue_mask || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > SMALL_FILE ||
         access(target, F_OK) == 0)

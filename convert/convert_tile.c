@@ -123,7 +123,7 @@ static int sum_kept(const struct convert *c, struct item *it, int thread, struct
  * a tissue map that is made of the tiles. */
 static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     uint8_t *eighth = c->tissue_origin == TISSUE_TILES ? it->pixels : NULL;
     const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                               eighth, &it->status, &why);
@@ -131,7 +131,7 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
     if (r == SLIDE_OTHER)
         snprintf(it->other, sizeof it->other, "%.79s", why.msg);
     if (r)
-        return r < 0 ? err_set(e, "%s", why.msg) : 0; /* the sink gives up */
+        return r < 0 ? err_copy(e, &why) : 0; /* the sink gives up */
     if (check_damage(c, it, e))
         return -1;
     if (c->tissue_origin == TISSUE_TILES && sum_kept(c, it, thread, e))
@@ -154,7 +154,7 @@ static bool is_in_sample(const struct convert *c, const struct item *it)
 /* How a JPEG tile was compressed, and its blocks. */
 static int look_at_past(const struct convert *c, struct item *it, int thread, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     enum store_status status = it->status;
     it->past = (struct jpeg_past){0};
     if (c->info.codec->id != CODEC_JPEG) {
@@ -167,7 +167,7 @@ static int look_at_past(const struct convert *c, struct item *it, int thread, st
         jpeg_past_add(&it->past, c->decoders[thread], &it->chunk, &it->glass.blocks, &why);
     if (r)
         it->glass.blocks.cols = 0;
-    return r == JPEG_NO_MEMORY ? err_set(e, "%s", why.msg) : 0;
+    return r == JPEG_NO_MEMORY ? err_copy(e, &why) : 0;
 }
 
 /* A tile of the sample: its past, and what its glass shows. */

@@ -25,23 +25,24 @@
 
 /* --- adding --- */
 
-/* Takes over `problem`. */
-static void add(struct inputs *in, const char *path, char *problem)
+static struct input *add(struct inputs *in, const char *path)
 {
     in->list = memory_grow(in->list, (int64_t)in->n, sizeof *in->list);
-    in->list[in->n++] = (struct input){.path = memory_copy(path),
-                                       .problem = problem,
-                                       .below = (size_t)(path_base_name(path) - path)};
+    in->list[in->n++] =
+        (struct input){.path = memory_copy(path), .below = (size_t)(path_base_name(path) - path)};
+    return &in->list[in->n - 1];
 }
 
 static void add_slide(void *ctx, const char *path)
 {
-    add(ctx, path, NULL);
+    add(ctx, path);
 }
 
-static void add_problem(void *ctx, const char *path, const char *what)
+static void add_problem(void *ctx, const char *path, const char *what, enum err_kind kind)
 {
-    add(ctx, path, memory_print("%s: %s", path, what));
+    struct input *i = add(ctx, path);
+    i->problem = memory_print("%s: %s", path, what);
+    i->problem_kind = kind;
 }
 
 static void add_skipped(void *ctx, const char *path, const char *why)
@@ -78,8 +79,8 @@ static void add_folder(struct inputs *in, const char *folder)
     const size_t before = in->n, length = strlen(folder);
     folder_find(folder, &ops, in);
     if (in->n == before) {
-        add_problem(in, folder,
-                    "a folder without slides (wsi2h5 --verbose lists what was skipped)");
+        add_problem(in, folder, "a folder without slides (wsi2h5 --verbose lists what was skipped)",
+                    ERR_INPUT);
         return;
     }
     for (size_t k = before; k < in->n; k++)
@@ -94,7 +95,7 @@ void inputs_add(struct inputs *in, const char *word)
     if (*word && !stat(word, &st) && S_ISDIR(st.st_mode))
         add_folder(in, word);
     else
-        add(in, word, NULL);
+        add(in, word);
 }
 
 static int add_line(void *ctx, const char *path, struct err *e)
@@ -296,7 +297,7 @@ static const char *or_none(const char *text)
     return text ? text : "";
 }
 
-/* "slides 0 path 0 below store shared 0 target 0 problem 0 path 0 ..." */
+/* "slides 0 path 0 below store shared kind 0 target 0 problem 0 path 0 ..." */
 int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
 {
     char *text = NULL;
@@ -307,8 +308,8 @@ int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e)
     fprintf(f, "%zu%c", slides, 0);
     for (size_t k = 0; k < in->n; k++) {
         const struct input *i = &in->list[k];
-        fprintf(f, "%s%c%zu %zu %d%c%s%c%s%c", i->path, 0, i->below, i->store, i->shared, 0,
-                or_none(i->target), 0, or_none(i->problem), 0);
+        fprintf(f, "%s%c%zu %zu %d %d%c%s%c%s%c", i->path, 0, i->below, i->store, i->shared,
+                (int)i->problem_kind, 0, or_none(i->target), 0, or_none(i->problem), 0);
     }
     const bool kept = fclose(f) == 0 && pwrite(fd, text, bytes, 0) == (ssize_t)bytes;
     const int r = kept ? 0 : err_sys(e, "the list of slides cannot be kept");
@@ -339,13 +340,13 @@ static char *next_or_none(FILE *f)
 static int load_input(struct inputs *in, FILE *f, const char *path, struct err *e)
 {
     char *numbers = next_text(f);
-    int shared = 0;
+    int shared = 0, kind = ERR_INPUT;
     if (!numbers)
         return err_set(e, "the list of slides is cut off");
-    add(in, path, NULL);
-    struct input *i = &in->list[in->n - 1];
-    sscanf(numbers, "%zu %zu %d", &i->below, &i->store, &shared);
+    struct input *i = add(in, path);
+    sscanf(numbers, "%zu %zu %d %d", &i->below, &i->store, &shared, &kind);
     i->shared = shared;
+    i->problem_kind = (enum err_kind)kind;
     i->target = next_or_none(f);
     i->problem = next_or_none(f);
     free(numbers);

@@ -17,6 +17,7 @@ struct input {
     size_t store;  /* inputs with one target have one number, below that of all inputs */
     bool shared;   /* an earlier input has the same target */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
+    enum err_kind problem_kind;
 };
 
 /* A file or folder that a search passed over. */

@@ -201,7 +201,7 @@ static int judge_store(const char *path, const char *target, const struct judged
                        "%s: %s is the store of another slide (%s); use another folder, or --force "
                        "to replace it",
                        path, target, old->source_name);
-    struct err how = {""};
+    struct err how = {0};
     if (describe_difference(j, &how))
         return err_set(e,
                        "%s: its store %s was made %s; use another folder, or --force to replace it",
@@ -228,7 +228,7 @@ int plan_judge(const char *path, const char *target, const struct store_info *ne
 {
     struct judged j = {.old = old, .new = new, .keep = o->keep, .sources = sources};
     const bool force = o->force;
-    struct err why = {""};
+    struct err why = {0};
     switch (store_look(target, old, &why)) {
     case STORE_NONE: return PLAN_MAKE;
     case STORE_UNFINISHED: return PLAN_MAKE;
@@ -239,7 +239,7 @@ int plan_judge(const char *path, const char *target, const struct store_info *ne
                                "folder, or --force to replace it",
                                target, why.msg);
     case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, target, &j, e);
-    case STORE_ERROR: return err_set(e, "%s", why.msg);
+    case STORE_ERROR: return err_copy(e, &why);
     default:
         return err_set(e,
                        "%s: already exists and is not a patch store; not overwritten; name another "

@@ -164,7 +164,7 @@ static void remark(const struct outcomes *r, const struct outcome *i,
 static void outcomes_slide(struct outcomes *r, const struct outcome *i,
                            const struct convert_report *p)
 {
-    struct err e = {""};
+    struct err e = {0};
     const bool skipped = p->outcome == CONVERT_SKIPPED;
     const bool damaged = describe_damage(i, &p->info, &e);
     if (damaged)
@@ -321,7 +321,7 @@ static void list_skipped(const struct batch *b)
 /* For other programs: PATH 0 PROBLEM 0 of each slide, without a problem PATH 0 0. */
 static int print_inputs(struct batch *b, char **words, int n)
 {
-    struct err e = {""};
+    struct err e = {0};
     if (gather(b, words, n, &e))
         return cli_failed(&e);
     for (size_t k = 0; k < b->in.n; k++) {
@@ -366,7 +366,7 @@ static int convert_one(struct batch *b, struct input *i, struct convert *ready,
     if (i->problem) {
         if (i->target)
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
-        return err_set(e, "%s", i->problem);
+        return err_blame(e, i->problem_kind, "%s", i->problem);
     }
     if (i->target && b->maker[i->store])
         return inputs_clash(i, &b->in.list[b->maker[i->store] - 1], e);
@@ -518,7 +518,7 @@ static void clean_output(const char *output, bool is_file)
 
 static int run_batch(struct batch *b, char **words, int n)
 {
-    struct err e = {""};
+    struct err e = {0};
     const bool to_file = inputs_is_file(b->o->output);
     if (!to_file && folder_make(b->o->output, &e))
         return cli_failed(&e);

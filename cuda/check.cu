@@ -5,7 +5,7 @@ int check_failed(struct check_device *d, cudaError_t code, const char *call, con
                  struct err *e)
 {
     __atomic_store_n(&d->last, code, __ATOMIC_RELAXED); /* any thread */
-    return err_set(e, "%s (cuda:%d): %s: %s", d->name, d->number, call, text);
+    return err_blame(e, ERR_TROUBLE, "%s (cuda:%d): %s: %s", d->name, d->number, call, text);
 }
 
 int check_result(struct check_device *d, cudaError_t result, const char *call, struct err *e)
@@ -32,7 +32,7 @@ bool check_alive(const struct check_device *d)
 static int say_why(const struct check_device *d, struct err *e)
 {
     if (!__atomic_load_n(&d->has_why, __ATOMIC_ACQUIRE))
-        return err_set(e, "%s (cuda:%d): has failed", d->name, d->number);
+        return err_blame(e, ERR_TROUBLE, "%s (cuda:%d): has failed", d->name, d->number);
     *e = d->why;
     return -1;
 }

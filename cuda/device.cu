@@ -178,8 +178,8 @@ int device_check_memory(struct spectrum *d, struct err *e)
         return check_give_up(&d->check, e);
     if (free_bytes >= LEAST_MEMORY)
         return 0;
-    return err_set(e, "%s (cuda:%d): only %zu of its %zu MiB of memory are free", d->check.name,
-                   d->check.number, free_bytes >> 20, all >> 20);
+    return err_blame(e, ERR_TROUBLE, "%s (cuda:%d): only %zu of its %zu MiB of memory are free",
+                     d->check.name, d->check.number, free_bytes >> 20, all >> 20);
 }
 
 bool device_can_fuse(const struct spectrum *d)

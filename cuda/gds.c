@@ -20,8 +20,8 @@ struct spectrum_file {
 static int failed(const char *call, CUfileError_t r, struct err *e)
 {
     if (r.err == CU_FILE_CUDA_DRIVER_ERROR)
-        return err_set(e, "GPUDirect Storage: %s: error %d of the CUDA driver", call,
-                       (int)r.cu_err);
+        return err_blame(e, ERR_TROUBLE, "GPUDirect Storage: %s: error %d of the CUDA driver", call,
+                         (int)r.cu_err);
     return err_set(e, "GPUDirect Storage: %s: %s", call, CUFILE_ERRSTR(r.err));
 }
 
@@ -92,7 +92,7 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
         if (got == -1)
             return err_sys(e, "GPUDirect Storage: cuFileRead");
         if (got == -CU_FILE_CUDA_DRIVER_ERROR) {
-            err_set(e, "GPUDirect Storage: cuFileRead: an error of the CUDA driver");
+            err_blame(e, ERR_TROUBLE, "GPUDirect Storage: cuFileRead: an error of the CUDA driver");
             return GDS_DEVICE_FAILED;
         }
         if (got < 0)

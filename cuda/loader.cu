@@ -383,7 +383,7 @@ static uint8_t *marks_for(const struct way *w, int64_t n, struct err *e)
         t->room = t->left ? (size_t)n : 0;
     }
     if (!t->left)
-        err_set(e, "%s: out of memory", store_path(band_chunks(w)->store));
+        err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(band_chunks(w)->store));
     return t->left;
 }
 

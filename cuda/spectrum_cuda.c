@@ -46,10 +46,11 @@ static int open_shared(struct spectrum_use *u, const struct spectrum_setup *s, s
 }
 
 /* Appends to the note on the devices. */
-static void add_note(struct err *note, const char *what, const char *text)
+static void add_note(struct err *note, const char *what, const struct err *why)
 {
     const struct err before = *note;
-    err_set(note, "%.600s%s%s%.400s", before.msg, *before.msg ? "; " : "", what, text);
+    err_blame(note, why->kind > before.kind ? why->kind : before.kind, "%.600s%s%s%.400s",
+              before.msg, *before.msg ? "; " : "", what, why->msg);
 }
 
 static void drop_device(struct spectrum_use *u, int k)
@@ -69,7 +70,7 @@ static bool leave_out(struct spectrum_use *u, const struct spectrum_setup *s, in
     if (s->choice.kind != SPECTRUM_AUTO)
         return false;
     drop_device(u, k);
-    add_note(note, "left out ", why->msg);
+    add_note(note, "left out ", why);
     return true;
 }
 
@@ -116,12 +117,12 @@ static int choose_kernels(struct spectrum_use *u, const struct spectrum_setup *s
             cannot = k;
     const bool fused = fuse == u->n;
     if (fuse > 0 && !fused) {
-        char names[128];
-        spectrum_describe(u, UINT64_C(1) << cannot, names, sizeof names);
+        struct err names = {0};
+        spectrum_describe(u, UINT64_C(1) << cannot, names.msg, 128);
         add_note(note,
                  "all devices use cuFFT, because the fused kernel needs more shared memory "
                  "than there is on ",
-                 names);
+                 &names);
     }
     for (int k = 0; k < u->n;)
         if (!device_choose_kernel(u->devices[k], fused, e))
@@ -137,7 +138,7 @@ static int cuda_open(struct spectrum_use *u, const struct spectrum_setup *s, str
 {
     int bad = open_shared(u, s, e) || open_devices(u, s, note, e) || choose_kernels(u, s, note, e);
     if (!bad && u->n == 0)
-        bad = err_set(e, "no CUDA device can be used: %.900s", note->msg);
+        bad = err_blame(e, note->kind, "no CUDA device can be used: %.900s", note->msg);
     if (bad)
         cuda_close(u);
     return bad ? -1 : 0;

@@ -317,8 +317,8 @@ static uint8_t *lock_pages(struct check_device *d, size_t bytes, struct err *e)
     bytes = (bytes + page - 1) / page * page;
     uint8_t *p = (uint8_t *)aligned_alloc(page, bytes);
     if (!p) {
-        err_set(e, "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
-                bytes >> 20);
+        err_blame(e, ERR_MEMORY,
+                  "out of memory: cannot allocate %zu MiB; choose a smaller --memory", bytes >> 20);
         return NULL;
     }
     madvise(p, bytes, MADV_HUGEPAGE);

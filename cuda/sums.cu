@@ -177,7 +177,7 @@ int feature_sums_take(const struct feature_sums *s, const struct result_params *
     const size_t n = result_spectrum_sums(p);
     uint32_t *turned = (uint32_t *)malloc(n * sizeof *turned);
     if (!turned)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         counts->octaves[o] += s->octaves[o];
     for (int kind = 0; kind < FEATURES_SAMPLES; kind++) {
@@ -354,8 +354,9 @@ static int check_sums(struct sums_set *s, const struct spectrum_band *d, struct 
         in_windows += t->windows[2 * k] >> COUNTS_SHIFT;
     if (all == want && in_windows == all - t->histogram[0] - t->histogram[bins + 1])
         return 0;
-    return err_set(e, "%s (cuda:%d): counted %llu of %llu values; the device computes wrongly",
-                   s->device->name, s->device->number, all, want);
+    return err_blame(e, ERR_TROUBLE,
+                     "%s (cuda:%d): counted %llu of %llu values; the device computes wrongly",
+                     s->device->name, s->device->number, all, want);
 }
 
 static void fill_maps(const struct sums_set *s, const struct spectrum_band *d, const struct sums *t)

@@ -175,7 +175,7 @@ int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, 
     u->room.planes = std::max(had.planes, want.planes);
     u->list = (struct unpack_tile *)malloc((size_t)u->room.tiles * sizeof *u->list);
     if (!u->list)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     if (CU(u->device, jpeg_prepare(u->shared_bytes), e) ||
         CU(u->device, cudaMallocHost((void **)&u->locked, lay_out_host(u, NULL)), e) ||
         CU(u->device, cudaMalloc((void **)&u->d_memory, lay_out_device(u, NULL)), e))

@@ -321,14 +321,14 @@ static int upload_taper(struct windows *w, struct err *e)
 struct windows *windows_create(struct check_device *d, const struct result_params *p,
                                cudaStream_t stream, struct err *e)
 {
-    struct err missing = {""};
+    struct err missing = {0};
     struct windows *w = (struct windows *)memory_need(1, sizeof *w);
     w->device = d;
     w->params = p;
     w->stream = stream;
     w->fft = cufft_load(&missing);
     if (!w->fft)
-        err_set(e, "%s (cuda:%d): %.900s", d->name, d->number, missing.msg);
+        err_blame(e, ERR_TROUBLE, "%s (cuda:%d): %.900s", d->name, d->number, missing.msg);
     else if (upload_taper(w, e) == 0)
         return w;
     windows_free(w);

@@ -95,8 +95,8 @@ static int start(const struct row *row, int argc, char **argv)
     int status = options_parse(row->command, argc, argv, &o);
     if (status < 0)
         status = row->main(&o);
-    if (status == EXIT_DONE && o.files.failed)
-        status = EXIT_PART;
+    if (status == EXIT_DONE || status == EXIT_PART)
+        status = cli_worst(status, list_status(&o.files));
     options_free(&o);
     return status;
 }

@@ -111,7 +111,7 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    struct err e = {""};
+    struct err e = {0};
     double seconds[RUNS];
     const int threads = argc == 4 ? atoi(argv[3]) : 0;
     struct job j = {.check = argc > 1 && !strcmp(argv[1], "check")};

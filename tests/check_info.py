@@ -347,10 +347,9 @@ def test_hostile_names():
         run_bytes.decode("utf-8")
         expect(not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", run_bytes.decode()), "%r", run_bytes)
         (slide,) = info(r)["slides"]
-        exact = os.fsencode(name).decode("utf-8", errors="replace")
-        expect(slide["slide"] == exact, "%r, not %r", slide["slide"], exact)
+        expect(slide["slide"] == name, "%r, not %r", slide["slide"], name)  # also bytes that are not UTF-8
         rows = list(csv.DictReader(io.StringIO(run(H5SPEC, "info", "--csv", r).out, newline="")))
-        shown = re.sub("[\x00-\x1f\x7f\u202e]", "?", exact)
+        shown = re.sub("[\x00-\x1f\x7f\u202e]", "?", os.fsencode(name).decode("utf-8", errors="replace"))
         expect(len(rows) == 1 and rows[0]["slide"] == shown, "%r, not %r", rows[0]["slide"], shown)
         expect(len({columns_of(x) for x in table_of(run(H5SPEC, "info", r).out)}) == 1, "columns")
 

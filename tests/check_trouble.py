@@ -50,6 +50,49 @@ def test_keys_are_private():
 
 # --- opens and reads that fail ---
 
+WORDS = ("no space left", "out of memory", "too little disk space", "changed while it was read", "(cuda:0)", "of the CUDA driver", "the disk is full",
+         "temporary file for", "open for writing", "cannot be opened now", "errno = 28, error message = 'x'")
+
+
+def test_words_in_a_name_decide_no_status():
+    """A bad file is bad input, whatever it is called."""
+    for word in WORDS + tuple(os.strerror(k) for k in (errno.ENOMEM, errno.ENOSPC, errno.ESTALE, errno.EROFS)):
+        slide, result = (os.path.join(tmp(), word + end) for end in (".tif", ".h5"))
+        put_file(slide, b"II*\0\x08\0\0\0")
+        put_file(result, b"\x89HDF\r\n\x1a\n" + bytes(90))
+        for argv, given in (([WSI2H5], slide), ([H5SPEC, "run", "--device", "cpu"], result)):
+            p = run(*argv, "-q", "--json", "-o", tmp(), given, status=1)
+            expect([(x["cause"], x["input"]) for x in json_lines(p.out)] == [("input", given)], "%s", p.out)
+        for argv in ([H5SPEC, "verify"], [H5SPEC, "info"], [H5SPEC, "merge", "-o", os.path.join(tmp(), "m.h5")], [H5SPEC, "report", "-o", os.path.join(tmp(), "r.html")],
+                     [H5SPEC, "map", "-o", tmp()], [H5SPEC, "compare", small()], [WSI2H5, "-o", os.path.join(tmp(), word + ".h5")]):
+            run(*argv, slide if argv[0] == WSI2H5 else result, status=1)
+
+
+def test_errors_of_the_system_that_may_pass():
+    """EINTR while folders are read, fsync that a file system lacks, a file that is busy or that a mount hides."""
+    slide = made("--size", "700x600", name="small")
+    scandir = preloaded("""
+        struct dirent;
+        int scandir(const char *path, struct dirent ***out, int (*want)(const struct dirent *), int (*order)(const struct dirent **, const struct dirent **)) {
+            errno = EINTR;
+            return -1;
+        }""")
+    stores, results = tmp(), tmp()
+    shutil.copy(small(), stores)
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", results, small())
+    for argv, folder in (([WSI2H5, "-o", tmp()], os.path.dirname(slide)), ([H5SPEC, "run", "--device", "cpu", "-o", tmp()], stores), ([H5SPEC, "verify"], stores),
+                         ([H5SPEC, "info"], stores), ([H5SPEC, "lookup"], stores), ([H5SPEC, "merge", "-o", os.path.join(tmp(), "m.h5")], results),
+                         ([H5SPEC, "map", "-o", tmp()], results), ([H5SPEC, "report", "-o", os.path.join(tmp(), "r.html")], results),
+                         ([H5SPEC, "plot", "-o", os.path.join(tmp(), "p.svg")], results)):
+        p = run(*argv, folder, status=None, env=dict(os.environ, LD_PRELOAD=scandir))
+        expect(p.returncode == 5 and "Interrupted system call" in p.err, "%s: %d %s", argv, p.returncode, p.err)
+    for argv, given in (([WSI2H5], slide), ([H5SPEC, "run", "--device", "cpu"], small())):
+        for call, code in (("fsync", errno.ENOSYS), ("rename", errno.EBUSY), ("rename", errno.EXDEV)):
+            out = tmp()
+            p = failing(call, out, 1, code, *argv, "-q", "--json", "-o", out, given)
+            expect(p.returncode == 5 and json_lines(p.out)[0]["cause"] == "trouble", "%s %s: %d %s", call, code, p.returncode, p.err)
+
+
 def test_what_cannot_be_opened_now_is_not_damaged():
     """No permission, no descriptors, a stale or failing disk: status 5, and nothing is replaced."""
     slide, kinds = made("--size", "700x600", name="small"), {"store": small(), "result": result_of(small())}

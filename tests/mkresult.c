@@ -264,7 +264,7 @@ int main(int argc, char **argv)
                      .seed = 1,
                      .mpp = 0.25,
                      .vendor = "aperio"};
-    struct err e = {""};
+    struct err e = {0};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
         case 'n': w.slides = atoll(optarg); break;

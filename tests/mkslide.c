@@ -112,7 +112,7 @@ static void icc_load(struct mem *m, const char *name)
     uint8_t block[4096];
     size_t n;
     int64_t size;
-    struct err e = {""};
+    struct err e = {0};
     if (!strncmp(name, "fake:", 5)) {
         if (number_int("--icc fake", name + 5, 132, 1 << 28, &size, &e))
             die(2, "%s", e.msg);

@@ -55,7 +55,7 @@ static int pack(struct store *s, const struct store_chunk *c, const struct codec
 
 int main(int argc, char **argv)
 {
-    struct err e = {""};
+    struct err e = {0};
     if (argc != 6)
         return fprintf(stderr, "usage: mkstore SMALL.h5 WIDTH HEIGHT CODEC OUT.h5\n"), 2;
     struct store *s = store_open(argv[1], &e);

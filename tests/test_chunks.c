@@ -107,7 +107,7 @@ static void check_stored(const struct chunks *c, struct chunks_extent x, const u
 
 static void check_row(const struct chunks *c, struct chunks_scratch *s, int row, uint8_t *memory)
 {
-    struct err e = {""};
+    struct err e = {0};
     uint8_t want[BYTES];
     const uint8_t *at = NULL;
     for (int64_t col = 0; col < COLUMNS;) {
@@ -127,7 +127,7 @@ static void check_row(const struct chunks *c, struct chunks_scratch *s, int row,
 
 static void check_codec(const char *codec, bool direct)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct store_chunk list[ROWS * COLUMNS];
     struct chunks c;
     struct chunks_scratch s = {0};
@@ -155,7 +155,7 @@ static void test_pixels_and_stored_bytes(void)
 
 static void test_extents(void)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct store_chunk list[ROWS * COLUMNS];
     struct chunks c;
     EXPECT(!write_store("none", &e));
@@ -193,7 +193,7 @@ static void flip_byte(uint64_t at)
 /* A damaged chunk is named by its place in its group, whatever reads it. */
 static void test_a_damaged_chunk(void)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct store_chunk list[ROWS * COLUMNS];
     struct chunks c;
     struct chunks_scratch s = {0};

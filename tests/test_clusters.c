@@ -159,7 +159,7 @@ static double count_flags(int pools, int64_t n, double (*draw)(void))
     int64_t flags = 0, numbers_seen = 0;
     for (int p = 0; p < pools; p++) {
         struct report_scores scores = {0};
-        struct err e = {""};
+        struct err e = {0};
         for (int64_t k = 0; k < n; k++) {
             slides[k].um = 0.5;
             slides[k].curves = -1;

@@ -61,7 +61,7 @@ static void check_order_and_bound(const struct loop_ops *ops)
         for (int depth = 1; depth <= 11; depth += 5) {
             struct number_item items[11];
             struct numbers c = new_numbers(500);
-            struct err e = {""};
+            struct err e = {0};
             c.threads = threads;
             c.opens = ops->idle;
             EXPECT(!loop_run(ops, &c, items, sizeof *items, depth, threads, &e));
@@ -110,7 +110,7 @@ static void check_failures(const struct loop_ops *ops, int what, int64_t at, int
                                         "idle failed"};
     struct number_item items[6];
     struct numbers c = new_numbers(60);
-    struct err e = {""};
+    struct err e = {0};
     int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink, &c.fail_idle};
     *where[what] = at;
     c.opens = ops->idle;
@@ -142,7 +142,7 @@ static void test_first_failure(void)
     static const struct loop_ops ops = {
         .source = late_source, .work = late_work, .sink = late_sink, .queues = 1};
     int64_t items[4];
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(loop_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
 }
 
@@ -274,7 +274,7 @@ static void test_runs_with_fewer_threads(void)
         for (int allowed = 0; allowed < 3; allowed += 2) {
             struct number_item items[8];
             struct numbers c = new_numbers(100);
-            struct err e = {""};
+            struct err e = {0};
             c.opens = number_ops[k].idle;
             threads_allowed = allowed;
             EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));

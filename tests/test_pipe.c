@@ -32,7 +32,7 @@ static void test_keeps_order_and_bound(void)
         for (int depth = 1; depth <= 11; depth += 5) {
             struct number_item items[11];
             struct numbers c = new_numbers(500);
-            struct err e = {""};
+            struct err e = {0};
             c.threads = threads;
             EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
             EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
@@ -48,7 +48,7 @@ static void check_failures(int what, int64_t at, int threads)
     static const char *const words[] = {"source failed", "work failed", "sink failed"};
     struct number_item items[6];
     struct numbers c = new_numbers(60);
-    struct err e = {""};
+    struct err e = {0};
     int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink};
     *where[what] = at;
     EXPECT(pipe_run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
@@ -85,7 +85,7 @@ static void test_works_on_the_calling_thread(void)
         .source = late_source, .work = here_work, .sink = late_sink};
     pthread_t self = pthread_self();
     int64_t items[4];
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(!pipe_run(&ops, &self, items, sizeof *items, 4, 1, &e));
 }
 
@@ -95,7 +95,7 @@ static void test_first_failure(void)
     static const struct pipe_ops ops = {
         .source = late_source, .work = late_work, .sink = late_sink};
     int64_t items[4];
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
 }
 
@@ -106,7 +106,7 @@ static void test_runs_with_fewer_threads(void)
     for (int allowed = 0; allowed < 3; allowed++) {
         struct number_item items[8];
         struct numbers c = new_numbers(100);
-        struct err e = {""};
+        struct err e = {0};
         threads_allowed = allowed;
         EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 5, &e));
         EXPECT(c.sunk == 100 && !c.wrong_order);

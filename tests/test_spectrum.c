@@ -63,7 +63,7 @@ static void check_tissue(int64_t cols, int64_t rows, int64_t stride, double leas
 {
     enum { CELL = 32, NX = 9, NY = 7 };
     struct result_params p = spectrum_defaults();
-    struct err e = {""};
+    struct err e = {0};
     uint8_t mask[32 * 32], wanted[NX * NY], percent[NX * NY];
     int counted = 0;
     p.window = 64;
@@ -99,7 +99,7 @@ static void test_words_of_device(void)
         "cuda:-1", "cuda: 0",  "cuda:x",     "cpu:0",
         "auto:0",  "cuda:0,0", "cuda:1,0,1", "cuda:99999999999999999999"};
     struct spectrum_choice c;
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(!spectrum_parse_choice("auto", &c, &e) && c.kind == SPECTRUM_AUTO && c.n == 0);
     EXPECT(!spectrum_parse_choice("cpu", &c, &e) && c.kind == SPECTRUM_CPU && c.n == 0);
     EXPECT(!spectrum_parse_choice("cuda", &c, &e) && c.kind == SPECTRUM_CUDA && c.n == 0);

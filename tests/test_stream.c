@@ -95,7 +95,7 @@ static int plain(const struct spectrum_use *use, const char *path, struct result
     const struct spectrum_backend *b = use->backend;
     struct spectrum *s = use->devices[0];
     struct spectrum_thread t = {0};
-    struct err e = {""};
+    struct err e = {0};
     struct spectrum_band d = {0};
     float *rows = read_rows(path, &d.width, &d.height, &d.pitch, &d.scale);
     out->nx = d.nx = result_windows_along(d.width, &p);
@@ -173,7 +173,7 @@ static int compare(const struct way *w, const char *path, const struct copy *got
 /* All stores in one run. Returns how many differ. */
 static int run_way(const struct way *w, char **paths, int n, const struct result_slide *want)
 {
-    struct err e = {""}, note = {""};
+    struct err e = {0}, note = {0};
     struct reports got = {.copies = calloc((size_t)n, sizeof *got.copies)};
     struct spectrum_use use = {.backend = w->backend, .threads = THREADS};
     struct stream_setup setup = {.use = &use,
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     const struct spectrum_setup cpu = {
         .choice = {.kind = SPECTRUM_CPU}, .threads = 1, .params = spectrum_defaults()};
     struct result_slide *want = calloc((size_t)n, sizeof *want);
-    struct err e = {""}, note = {""};
+    struct err e = {0}, note = {0};
     struct spectrum_use use;
     int failures = 0;
     int bad = spectrum_open(&use, &cpu, &note, &e) || !want;

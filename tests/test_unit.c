@@ -14,6 +14,7 @@
 #include "process/spectrum/spectrum.h"
 #include "tests/unit.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,9 +23,30 @@
 
 /* --- err, cli --- */
 
+static void test_what_is_to_blame(void)
+{
+    struct err e = {0}, other = {0};
+    err_set(&e, "%s: no valid TIFF", "out of memory, no space left, (cuda:0)");
+    EXPECT(!err_is_trouble(&e) && e.kind == ERR_INPUT); /* words decide nothing */
+    static const int trouble[] = {EIO, ESTALE, ENOSPC, ENOMEM, EINTR, EBUSY, EXDEV, ENOSYS, EMFILE};
+    for (size_t k = 0; k < sizeof trouble / sizeof *trouble; k++) {
+        errno = trouble[k];
+        err_sys(&e, "cannot read");
+        err_add(&e, "a.svs");
+        EXPECT(err_is_trouble(&e));
+    }
+    errno = ENOENT;
+    err_sys(&e, "cannot open");
+    EXPECT(!err_is_trouble(&e) && e.kind == ERR_ABSENT);
+    err_memory(&e);
+    EXPECT(err_copy(&other, &e) == -1 && other.kind == ERR_MEMORY);
+    err_set(&other, "%s: %s", "x", e.msg); /* a new error */
+    EXPECT(other.kind == ERR_INPUT);
+}
+
 static void test_messages(void)
 {
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(err_set(&e, "%s: bad\nline", "a\x1b[31m") == -1);
     EXPECT(!strcmp(e.msg, "a?[31m: bad?line")); /* nothing that moves a cursor */
     err_add(&e, "b");
@@ -77,7 +99,7 @@ static void test_json_strings(void)
     json_write_number(f, NAN);
     fclose(f);
     EXPECT(!strcmp(text,
-                   "\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\\u0085\\u202e\"null"));
+                   "\"a\\\"b\\\\c\\u000a\\udc80\xc3\xa9\\udced\\udca0\\udc80\\u0085\\u202e\"null"));
     free(text);
 }
 
@@ -101,7 +123,7 @@ static void test_sizes_and_times(void)
 
 static void test_codec(void)
 {
-    struct err e = {""};
+    struct err e = {0};
     enum { N = 100000 };
     unsigned char *in = malloc(N), *out = malloc(N), *back = malloc(N);
     const struct codec_params p = {codec_find("deflate"), 250, 400, 1},
@@ -240,7 +262,7 @@ static void test_missing_groups(void)
 static void test_parameters(void)
 {
     struct result_params p = spectrum_defaults(), q = p;
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(!result_check_params(&p, &e) && !result_same_params(&p, &q, &e));
     EXPECT(result_windows_along(65000, &p) == 506 && result_windows_along(43000, &p) == 334);
     EXPECT(result_windows_along(255, &p) == 0 && result_windows_along(256, &p) == 1);
@@ -295,7 +317,7 @@ static bool is_inside(const struct polygons *p, double x, double y)
 
 static int wrong_pixels(const struct polygons *p)
 {
-    struct err e = {""};
+    struct err e = {0};
     int wrong = 0;
     struct polygons_rows *rows = polygons_open(p, ACROSS, DOWN, &e);
     EXPECT(rows != NULL);
@@ -332,7 +354,7 @@ static void test_polygons(void)
 static void test_too_complex_polygons(void)
 {
     struct polygons p = POLYGONS_NONE;
-    struct err e = {""};
+    struct err e = {0};
     p.count = 1;
     const double a[2] = {0, 0}, b[2] = {9, 2e9};
     for (int k = 0; k < 2; k++)
@@ -360,8 +382,8 @@ static void test_sample_of_windows(void)
 
 int main(void)
 {
-    return UNIT_RUN("unit", UNIT(messages), UNIT(numbers), UNIT(json_strings),
-                    UNIT(sizes_and_times), UNIT(codec), UNIT(gray), UNIT(classes), UNIT(moments),
-                    UNIT(missing_groups), UNIT(parameters), UNIT(polygons),
-                    UNIT(too_complex_polygons), UNIT(sample_of_windows));
+    return UNIT_RUN("unit", UNIT(what_is_to_blame), UNIT(messages), UNIT(numbers),
+                    UNIT(json_strings), UNIT(sizes_and_times), UNIT(codec), UNIT(gray),
+                    UNIT(classes), UNIT(moments), UNIT(missing_groups), UNIT(parameters),
+                    UNIT(polygons), UNIT(too_complex_polygons), UNIT(sample_of_windows));
 }

@@ -340,7 +340,7 @@ int command_parse(const struct command *c, int argc, char **argv, void *ctx, int
 {
     struct option table[MOST_OPTIONS + 1];
     char letters[2 * MOST_OPTIONS + 2];
-    struct err e = {""};
+    struct err e = {0};
     const int n = make_tables(c->options, table, letters);
     set_defaults(c, ctx);
     optind = opterr = 0;

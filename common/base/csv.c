@@ -65,7 +65,7 @@ static char *read_file(const char *path, size_t *n, struct err *e)
     for (size_t got = 1; got > 0 && *n <= MOST_BYTES; *n += got) {
         char *more = *n + 2 > room || !text ? realloc(text, room *= 2) : text;
         if (!more) {
-            err_set(e, "%s: out of memory", path);
+            err_blame(e, ERR_MEMORY, "%s: out of memory", path);
             goto fail;
         }
         text = more;

@@ -23,8 +23,8 @@ void err_clean(char *text)
 }
 
 /* Sets the message; `follows` comes after ": " unless it is NULL. */
-ERR_PRINTF(3, 0)
-static int set(struct err *e, const char *follows, const char *fmt, va_list ap)
+ERR_PRINTF(4, 0)
+static int set(struct err *e, enum err_kind kind, const char *follows, const char *fmt, va_list ap)
 {
     if (!e)
         return -1;
@@ -33,6 +33,7 @@ static int set(struct err *e, const char *follows, const char *fmt, va_list ap)
     if (follows)
         snprintf(e->msg + n, sizeof e->msg - n, ": %s", follows);
     err_clean(e->msg);
+    e->kind = kind;
     return -1;
 }
 
@@ -40,27 +41,48 @@ int err_set(struct err *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    set(e, NULL, fmt, ap);
+    set(e, ERR_INPUT, NULL, fmt, ap);
     va_end(ap);
     return -1;
 }
 
 int err_sys(struct err *e, const char *fmt, ...)
 {
-    const char *text = strerror(errno);
+    const int code = errno;
     va_list ap;
     va_start(ap, fmt);
-    set(e, text, fmt, ap);
+    set(e, err_kind_of(code), strerror(code), fmt, ap);
     va_end(ap);
+    return -1;
+}
+
+int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set(e, kind, NULL, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int err_memory(struct err *e)
+{
+    return err_blame(e, ERR_MEMORY, "out of memory");
+}
+
+int err_copy(struct err *e, const struct err *from)
+{
+    if (e && e != from)
+        *e = *from;
     return -1;
 }
 
 int err_add(struct err *e, const char *fmt, ...)
 {
-    const struct err old = e ? *e : (struct err){""};
+    const struct err old = e ? *e : (struct err){"", ERR_INPUT};
     va_list ap;
     va_start(ap, fmt);
-    set(e, old.msg, fmt, ap);
+    set(e, old.kind, old.msg, fmt, ap);
     va_end(ap);
     return -1;
 }
@@ -84,28 +106,43 @@ void err_replace(struct err *e, const char *what, const char *by)
     append(e, from, strlen(from));
 }
 
+enum err_kind err_kind_of(int code)
+{
+    switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES: return ERR_ABSENT;
+    case ENOMEM: return ERR_MEMORY;
+    case ENOSPC:
+    case EDQUOT: return ERR_DISK;
+    case EIO:
+    case ESTALE:
+    case EROFS:
+    case EMFILE:
+    case ENFILE:
+    case EINTR:
+    case EAGAIN:
+    case EBUSY:
+    case ETXTBSY:
+    case EXDEV: /* of rename() within a folder */
+    case ENOSYS:
+    case ENOLCK:
+    case ENODEV:
+    case ENXIO:
+    case ETIMEDOUT:
+    case EREMOTEIO:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENOTCONN:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ESHUTDOWN: return ERR_TROUBLE;
+    default: return ERR_INPUT;
+    }
+}
+
 bool err_is_trouble(const struct err *e)
 {
-    static const int codes[] = {
-        EIO,        ESTALE,    ENOSPC,    EDQUOT,    EROFS,        ENOMEM,      EMFILE,
-        ENFILE,     ETIMEDOUT, EREMOTEIO, EHOSTDOWN, ENOTCONN,     ENODEV,      ENXIO,
-        ECONNRESET, ESHUTDOWN, EAGAIN,    ENOLCK,    EHOSTUNREACH, ENETUNREACH, ECONNREFUSED};
-    static const char *const words[] = {"out of memory",
-                                        "no space left",
-                                        "too little disk space",
-                                        "changed while it was read",
-                                        "(cuda:",
-                                        "of the CUDA driver",
-                                        "the disk is full",
-                                        "temporary file for",
-                                        "the temporary file is gone",
-                                        "open for writing",
-                                        "cannot be opened now"};
-    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)
-        if (strstr(e->msg, strerror(codes[k])))
-            return true;
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (strstr(e->msg, words[k]))
-            return true;
-    return false;
+    return e->kind >= ERR_TROUBLE;
 }

@@ -5,6 +5,10 @@
  * takes a `struct err *` as its last argument. The deepest function that knows what is wrong calls
  * err_set(); callers on the way up may put context before it with err_add(). Only main prints.
  * A NULL err is allowed everywhere: the message is dropped. Bugs of ours are assert()s, not errors.
+ *
+ * Whether the machine is to blame is decided there, too, by errno or the code of a library, never
+ * by the words of a message: these hold names of files. err_set() blames the input; err_sys()
+ * judges errno; err_blame() states it. err_add() and err_copy() keep it.
  */
 #ifndef WSI_ERR_H
 #define WSI_ERR_H
@@ -17,8 +21,18 @@
 extern "C" {
 #endif
 
+/* What is to blame. From ERR_TROUBLE on it is the machine, and another try may succeed. */
+enum err_kind {
+    ERR_INPUT,   /* the input, or how the program was called */
+    ERR_ABSENT,  /* the file is not here or may not be read; on another machine it may be */
+    ERR_TROUBLE, /* a disk, the network, a GPU, a file in use */
+    ERR_MEMORY,  /* too little memory */
+    ERR_DISK     /* too little room on a disk */
+};
+
 struct err {
     char msg[1024]; /* one line without newline, cut when longer; "" while nothing is wrong */
+    enum err_kind kind;
 };
 
 #if defined(__GNUC__)
@@ -30,8 +44,20 @@ struct err {
 /* Sets the message; returns -1, so that `return err_set(e, ...)` reads well. */
 int err_set(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-/* As err_set, and appends ": " and the text of errno. */
+/* As err_set, and appends ": " and the text of errno, which says what is to blame. */
 int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+/* As err_set, with what is to blame. */
+int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...) ERR_PRINTF(3, 4);
+
+/* "out of memory"; returns -1. */
+int err_memory(struct err *e);
+
+/* Takes over another error; returns -1. */
+int err_copy(struct err *e, const struct err *from);
+
+/* What is to blame for an error of the system; `code` as in errno. */
+enum err_kind err_kind_of(int code);
 
 /* Puts "context: " before the existing message; returns -1. */
 int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
@@ -40,7 +66,7 @@ int err_add(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 void err_replace(struct err *e, const char *what, const char *by);
 
 /* Is the machine to blame (disk, memory, network, GPU) and not the input? Then another try,
- * elsewhere or later, may succeed. Judged by the message, because libraries give no errno. */
+ * elsewhere or later, may succeed. */
 bool err_is_trouble(const struct err *e);
 
 /* Replaces characters that are unsafe (text.h) by '?'. err_set, err_sys and err_add have done so

@@ -25,7 +25,7 @@ void json_write_escaped(FILE *f, const char *s, const char *also)
     while (*s) {
         const size_t n = utf8_length(s);
         if (n == 0)
-            fputs("\\ufffd", f);
+            fprintf(f, "\\udc%02x", (unsigned char)*s);
         else if (*s == '"' || *s == '\\')
             fprintf(f, "\\%c", *s);
         else if (utf8_unsafe(s) || (n == 1 && strchr(also, *s)))
@@ -83,8 +83,12 @@ void json_real(const char *key, double value)
 
 void json_failure(const struct err *why)
 {
+    static const char *const details[] = {
+        [ERR_ABSENT] = "absent", [ERR_MEMORY] = "memory", [ERR_DISK] = "disk"};
     json_text("message", why->msg);
     json_text("cause", err_is_trouble(why) ? "trouble" : "input");
+    if (details[why->kind])
+        json_text("detail", details[why->kind]);
 }
 
 void json_end_line(FILE *f)

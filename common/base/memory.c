@@ -90,7 +90,7 @@ void *memory_try(size_t n, size_t each, struct err *e)
     const bool fits = !__builtin_mul_overflow(n, each, &bytes);
     void *p = malloc(!fits ? SIZE_MAX : bytes ? bytes : 1);
     if (!p)
-        err_set(e, "out of memory");
+        err_memory(e);
     return p;
 }
 
@@ -98,7 +98,7 @@ void *memory_try_zero(size_t n, size_t each, struct err *e)
 {
     void *p = calloc(n ? n : 1, each ? each : 1);
     if (!p)
-        err_set(e, "out of memory");
+        err_memory(e);
     return p;
 }
 

@@ -120,7 +120,7 @@ static void take_folder(struct find *f, const char *path, const struct stat *st,
     if (why)
         skip(f, path, why);
     else if (depth >= MOST_DEPTH)
-        f->ops->problem(f->ctx, path, "too many folders inside each other");
+        f->ops->problem(f->ctx, path, "too many folders inside each other", ERR_INPUT);
     else
         search(f, path, st, depth + 1);
 }
@@ -133,7 +133,7 @@ static void take_missing(struct find *f, const char *path, const char *name)
     const bool link = code == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode);
     const char *why = link ? "dangling link: its target does not exist" : strerror(code);
     if (f->ops->wants(name) || !strchr(name, '.'))
-        f->ops->problem(f->ctx, path, why);
+        f->ops->problem(f->ctx, path, why, err_kind_of(code));
     else
         skip(f, path, why);
 }
@@ -175,7 +175,7 @@ static void search(struct find *f, const char *folder, const struct stat *st, in
     if (n < 0 && errno == ENOMEM)
         memory_end();
     if (n < 0) {
-        f->ops->problem(f->ctx, folder, strerror(errno));
+        f->ops->problem(f->ctx, folder, strerror(errno), err_kind_of(errno));
         return;
     }
     for (int k = 0; k < n; k++) {
@@ -205,8 +205,9 @@ void folder_find(const char *folder, const struct folder_ops *ops, void *ctx)
     struct stat st;
     char *real = realpath(folder, NULL);
     if (!real || stat(folder, &st)) {
+        const int code = errno;
         free(real);
-        ops->problem(ctx, folder, strerror(errno));
+        ops->problem(ctx, folder, strerror(code), err_kind_of(code));
         return;
     }
     note_above(&f, real);

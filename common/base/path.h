@@ -31,8 +31,8 @@ struct folder_ops {
     const char *(*excludes)(const char *path);
     void (*file)(void *ctx, const char *path);
     /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
-     * name has no ending, perhaps to a folder of such files. */
-    void (*problem)(void *ctx, const char *path, const char *why);
+     * name has no ending, perhaps to a folder of such files. `kind`: what is to blame. */
+    void (*problem)(void *ctx, const char *path, const char *why, enum err_kind kind);
     /* May be NULL. Whatever else the search passes over. */
     void (*skipped)(void *ctx, const char *path, const char *why);
 };

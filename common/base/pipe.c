@@ -76,7 +76,7 @@ static void event(struct pipe *p, int r, const struct err *e)
 /* Takes the next item from source and works on it. */
 static void take(struct pipe *p, int thread)
 {
-    struct err e = {""};
+    struct err e = {0};
     const int64_t number = p->taken;
     p->sourcing = true;
     pthread_mutex_unlock(&p->lock);
@@ -100,7 +100,7 @@ static void take(struct pipe *p, int thread)
 
 static void sink(struct pipe *p)
 {
-    struct err e = {""};
+    struct err e = {0};
     pthread_mutex_unlock(&p->lock);
     const int r = p->ops->sink(p->ctx, slot(p, p->sunk), &e);
     pthread_mutex_lock(&p->lock);

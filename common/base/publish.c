@@ -315,7 +315,8 @@ static int give_name(struct publish *p, int fd, struct err *e)
         forget_file(p);
     pthread_mutex_unlock(&lock);
     if (r && errno == ENOENT)
-        err_set(e, "the temporary file is gone: another program has removed it; run again");
+        err_blame(e, ERR_TROUBLE,
+                  "the temporary file is gone: another program has removed it; run again");
     else if (r)
         err_sys(e, "cannot rename the temporary file");
     return r;
@@ -469,8 +470,8 @@ FILE *temporary_open(const char *what, struct err *e)
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     if (f)
         return f;
-    err_set(e, "no temporary file for %s in %s (%s); set TMPDIR to another folder", what, folder(),
-            strerror(errno));
+    err_blame(e, ERR_DISK, "no temporary file for %s in %s (%s); set TMPDIR to another folder",
+              what, folder(), strerror(errno));
     if (fd >= 0)
         close(fd);
     return NULL;
@@ -478,8 +479,8 @@ FILE *temporary_open(const char *what, struct err *e)
 
 int temporary_failed(const char *what, struct err *e)
 {
-    return err_set(e,
-                   "the temporary file for %s in %s cannot be written (%s); set TMPDIR to another "
-                   "folder",
-                   what, folder(), strerror(errno));
+    return err_blame(
+        e, ERR_DISK,
+        "the temporary file for %s in %s cannot be written (%s); set TMPDIR to another folder",
+        what, folder(), strerror(errno));
 }

@@ -188,7 +188,7 @@ int codec_encode(struct codec_work *w, const struct codec_params *p, const void 
     const size_t n = codec_pixel_bytes(p);
     const ssize_t size = c->pack ? c->pack(context_of(w, c), c, pixels, n, out) : 0;
     if (size < 0)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     *packed = (size_t)size < n ? (size_t)size : 0;
     return 0;
 }

@@ -343,7 +343,7 @@ static int grow(struct j2k_decoder *d, int64_t cols, struct err *e)
         d->cols = cols;
         return 0;
     }
-    err_set(e, "out of memory");
+    err_memory(e);
     return J2K_NO_MEMORY;
 }
 
@@ -385,7 +385,7 @@ static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, cons
     if ((*image = read_twice(d, f, bytes, n, reduce)))
         return 0;
     if (lacks_memory(d)) {
-        err_set(e, "out of memory");
+        err_memory(e);
         return J2K_NO_MEMORY;
     }
     return err_set(e, "%s", d->message[0] ? d->message : "a damaged JPEG 2000 stream");
@@ -424,7 +424,7 @@ struct j2k_decoder *j2k_decoder_create(struct err *e)
 {
     struct j2k_decoder *d = calloc(1, sizeof *d);
     if (!d)
-        err_set(e, "out of memory");
+        err_memory(e);
     return d;
 }
 
@@ -559,7 +559,7 @@ int j2k_chunk_make(struct jpeg_chunk *c, const struct j2k_picture *p, const uint
         free(c->bytes);
         c->room = 0;
         if (!(c->bytes = malloc(n + J2K_HEAD))) {
-            err_set(e, "out of memory");
+            err_memory(e);
             return J2K_NO_MEMORY;
         }
         c->room = n + J2K_HEAD;

@@ -55,7 +55,7 @@ static void on_message(j_common_ptr jpeg)
 
 static int no_memory(struct err *e)
 {
-    err_set(e, "out of memory");
+    err_memory(e);
     return JPEG_NO_MEMORY;
 }
 
@@ -107,7 +107,7 @@ static int restart(struct jpeg_decoder *d, const uint8_t *tables, size_t n, stru
 bool jpeg_is_available(struct err *e)
 {
     struct jpeg_decoder d = {0};
-    struct err why = {""};
+    struct err why = {0};
     const int r = restart(&d, NULL, 0, &why);
     if (d.made)
         jpeg_destroy_decompress(&d.jpeg);
@@ -123,7 +123,7 @@ struct jpeg_decoder *jpeg_decoder_create(struct err *e)
         return NULL;
     struct jpeg_decoder *d = calloc(1, sizeof *d);
     if (!d)
-        err_set(e, "out of memory");
+        err_memory(e);
     return d;
 }
 
@@ -484,7 +484,7 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
     jpeg_mem_src(&d->jpeg, d->padded, (unsigned long)(n + PADDING));
     jpeg_read_header(&d->jpeg, TRUE);
     if (make_blocks(&d->jpeg, b, gray_components(&d->jpeg))) {
-        err_set(e, "out of memory");
+        err_memory(e);
         return JPEG_NO_MEMORY;
     }
     count_luma(&d->jpeg, c, b, gray_components(&d->jpeg));

@@ -107,7 +107,7 @@ int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int chan
 {
     uint8_t *line = malloc((size_t)(channels * cols));
     if (!line)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     for (int64_t x = 0; x < cols; x++)
         memcpy(line + channels * x, colour, (size_t)channels);
     const struct picture p = {.pixels = line,

@@ -204,7 +204,7 @@ int jpeg_rows_open(struct jpeg_rows **out, const struct jpeg_rows_input *in, int
     struct jpeg_rows *r = create(in);
     *out = NULL;
     if (!r) {
-        err_set(e, "out of memory");
+        err_memory(e);
         return JPEG_NO_MEMORY;
     }
     const int bad = read_header(r, in, e);

@@ -414,7 +414,7 @@ static int grow(struct jpeg_chunk *c, size_t most, struct err *e)
     free(c->bytes);
     c->room = 0;
     if (!(c->bytes = malloc(most))) {
-        err_set(e, "out of memory");
+        err_memory(e);
         return JPEG_NO_MEMORY;
     }
     c->room = most;

@@ -203,7 +203,7 @@ static int copy_rows(struct copy *c, struct err *e)
         if (write_whole(c->fd, out, sizeof *out * (size_t)(n * t->columns)))
             return temporary_failed("numbers", e);
     }
-    return in && out ? 0 : err_set(e, "out of memory");
+    return in && out ? 0 : err_memory(e);
 }
 
 static void child(const char *path, int fd, int tell)
@@ -255,8 +255,10 @@ static int check_answer(struct answer *a, int fd, struct err *e)
     struct h5_foreign *t = &a->table;
     struct stat st;
     a->e.msg[sizeof a->e.msg - 1] = 0;
+    if (a->e.kind > ERR_DISK)
+        a->e.kind = ERR_INPUT;
     if (a->e.msg[0])
-        return err_set(e, "%s", a->e.msg);
+        return err_copy(e, &a->e);
     for (int k = 0; k < H5_FOREIGN_COLUMNS; k++)
         t->name[k][H5_FOREIGN_NAME - 1] = 0;
     if (t->rows < 0 || t->rows > MOST_ROWS || t->columns < 3 || t->columns > H5_FOREIGN_COLUMNS ||

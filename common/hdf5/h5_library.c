@@ -42,14 +42,25 @@ static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *out)
 
 static _Thread_local bool system_failed;
 
-/* Looks for "errno = 28" in what the library says, and for its own codes of missing memory. */
-static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *out)
+/* The errno that the library states in an entry, "..., errno = 28, ...", behind names of files.
+ * 0: none. */
+static int errno_of(const H5E_error2_t *entry)
+{
+    static const char mark[] = "errno = ";
+    const char *last = NULL;
+    for (const char *at = entry->desc; at && (at = strstr(at, mark)); last = at)
+        at += strlen(mark);
+    return last ? atoi(last) : 0;
+}
+
+/* Notes an errno in *code, and the library's own codes of missing memory. */
+static herr_t find_system_error(unsigned n, const H5E_error2_t *entry, void *code)
 {
     (void)n;
-    (void)out;
-    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
-    if ((number && atoi(number + strlen("errno = ")) != 0) || entry->min_num == H5E_NOSPACE ||
-        entry->min_num == H5E_CANTALLOC)
+    const int number = errno_of(entry);
+    if (number)
+        *(int *)code = number;
+    if (number || entry->min_num == H5E_NOSPACE || entry->min_num == H5E_CANTALLOC)
         system_failed = true;
     return 0;
 }
@@ -69,21 +80,29 @@ void h5_note_system_failure(void)
     system_failed = true;
 }
 
+/* Returns the errno of the errors that are forgotten, or 0. */
+static int forget(void)
+{
+    int code = 0;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, &code);
+    H5Eclear2(H5E_DEFAULT);
+    return code;
+}
+
 void h5_forget(void)
 {
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, find_system_error, NULL);
-    H5Eclear2(H5E_DEFAULT);
+    forget();
 }
 
 /* Cuts "... errno = 28, error message = 'No space left on device', buf = ..." down to the message.
- */
-static const char *plain_cause(char *cause)
+ * `code`: that errno. */
+static const char *plain_cause(char *cause, int code)
 {
     char *text = strstr(cause, "error message = '");
     char *end = text ? strchr(text += strlen("error message = '"), '\'') : NULL;
     if (end)
         *end = 0;
-    if (text && !strcmp(text, strerror(ENOSPC)))
+    if (text && code == ENOSPC)
         return "no space left on the disk; free some and run again";
     return text ? text : *cause ? cause : "HDF5 error";
 }
@@ -92,16 +111,17 @@ int h5_error(struct err *e, const char *fmt, ...)
 {
     char cause[512] = "";
     va_list ap;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
+    const int code = forget();
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->msg, sizeof e->msg, fmt, ap);
         va_end(ap);
-        H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, cause);
         const size_t n = strlen(e->msg);
-        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause));
+        snprintf(e->msg + n, sizeof e->msg - n, ": %s", plain_cause(cause, code));
         err_clean(e->msg);
+        e->kind = err_kind_of(code);
     }
-    h5_forget();
     return -1;
 }
 
@@ -241,7 +261,9 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     struct stat st;
     h->kind = H5_ERROR;
     if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
-        return err_sys(e, errno == EACCES ? "%s: cannot be opened now" : "%s: cannot open", path);
+        return errno == EACCES ? err_blame(e, ERR_TROUBLE, "%s: cannot be opened now: %s", path,
+                                           strerror(errno))
+                               : err_sys(e, "%s: cannot open", path);
     h->kind = H5_OTHER;
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a regular file", path);
@@ -269,10 +291,11 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     }
     if (b[8] == 3 && (b[11] & (WRITER | SWMR_WRITER))) {
         h->kind = H5_ERROR;
-        return err_set(e,
-                       "%s: open for writing in another program, or left so by one that died; wait "
-                       "for it, or run h5clear -s %s",
-                       path, path);
+        return err_blame(
+            e, ERR_TROUBLE,
+            "%s: open for writing in another program, or left so by one that died; wait "
+            "for it, or run h5clear -s %s",
+            path, path);
     }
     h->root = guard_u64(b + 36);
     return 0;

@@ -127,7 +127,7 @@ static int unpack_strip(const struct h5_strips *m, struct err *e)
     case CODEC_NO_LIBRARY:
         err_set(e, "%s is JPEG, which this build cannot decode", m->name);
         return H5_NO_LIBRARY;
-    case CODEC_NO_MEMORY: return err_set(e, "out of memory");
+    case CODEC_NO_MEMORY: return err_memory(e);
     default: return err_set(e, "%s is damaged: cannot unpack it; make the file again", m->name);
     }
 }

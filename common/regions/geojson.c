@@ -192,7 +192,7 @@ static int read_ring(struct reading *r, const json_t *ring, struct err *e)
         else if (read_point(json_array_get(ring, k), next, e))
             return -1;
         if (polygons_add_edge(r->out, last, next))
-            return err_set(e, "out of memory");
+            return err_memory(e);
         memcpy(last, next, sizeof last);
     }
     return 0;

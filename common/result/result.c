@@ -379,7 +379,7 @@ int result_slide_alloc_parts(struct result_slide *s, const struct result_params 
     if (alloc_maps(s, parts) && alloc_spectra(s, p, parts))
         return 0;
     result_slide_free(s);
-    return err_set(e, "out of memory");
+    return err_memory(e);
 }
 
 int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e)

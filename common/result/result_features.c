@@ -229,7 +229,7 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
         dims[1] > RESULT_MOST_THUMBNAIL || dims[2] != 3)
         return err_set(e, "thumbnail has an invalid size");
     if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * 3))))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     t->height = (int64_t)dims[0];
     t->width = (int64_t)dims[1];
     return h5_read_array(o, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);

@@ -93,7 +93,7 @@ static void table_old_close(struct table_old *o)
  * may count differently. */
 static struct table_old *table_old_open(const char *path)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct table_old *o = memory_need(1, sizeof *o);
     if ((o->r = result_open(path, &e)) && result_table_of(o->r) &&
         !strcmp(result_creator(o->r), "h5spec " WSI_VERSION)) {
@@ -313,7 +313,7 @@ static struct result *file_of(struct merge *m, const struct part *p, struct err 
         m->open = result_open(m->paths[p->file], e);
     }
     if (m->open && !is_as_listed(m, m->open, p)) {
-        err_set(e, "%s: changed while it was read; run again", m->paths[p->file]);
+        err_blame(e, ERR_TROUBLE, "%s: changed while it was read; run again", m->paths[p->file]);
         return NULL;
     }
     return m->open;
@@ -667,12 +667,12 @@ static int check_rows(const struct merge *m, int n, struct err *e)
 static int choose_form(struct merge *m, int n, struct err *e)
 {
     const struct result_merge_options *o = &m->options;
-    struct err why = {""};
+    struct err why = {0};
     if (!o->extends && m->n_parts < o->table_from)
         return 0;
     m->table = !check_rows(m, n, &why);
     if (!m->table && o->extends)
-        return err_set(e, "%s", why.msg);
+        return err_copy(e, &why);
     if (!m->table && o->copies)
         o->copies(o->ctx, &why);
     return 0;

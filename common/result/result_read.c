@@ -589,7 +589,7 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     int64_t want = 0, step = CHECKED_BYTES / (int64_t)result_rows_bytes(m) + 1;
     uint32_t crc = 0;
     int bad = 0;
-    struct err why = {""};
+    struct err why = {0};
     if (h5_get_int(m->dataset, "crc32", 0, UINT32_MAX, &want, e))
         return err_add(e, "%s", m->kind->name);
     step = step < m->ny ? step : m->ny;
@@ -602,7 +602,7 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
     if (!bad && crc != want)
         bad = err_set(e, "%s is damaged (CRC mismatch); make the file again", m->kind->name);
     if (!bad && *why.msg)
-        bad = err_set(e, "%s", why.msg);
+        bad = err_copy(e, &why);
     return bad;
 }
 

@@ -367,7 +367,7 @@ static int grow(struct result_table *t, struct err *e)
         struct column *c = &t->columns[k];
         char *more = realloc(c->values, (size_t)t->room * c->bytes);
         if (!more)
-            return err_set(e, "out of memory");
+            return err_memory(e);
         c->values = more;
     }
     return 0;

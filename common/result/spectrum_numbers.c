@@ -115,7 +115,7 @@ static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low,
     double x = 0, y = 0, all = 0;
     struct circle *c = calloc((size_t)high + 2, sizeof *c);
     if (!c)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     for (int64_t v = -high; v <= high; v++)
         for (int64_t u = AXIS + 1; u < high; u++) {
             const int64_t square = v * v + u * u;

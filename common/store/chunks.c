@@ -93,7 +93,7 @@ void chunks_prefetch(const struct chunks *c, int64_t row, int64_t rows)
 
 static int no_memory(const struct chunks *c, struct err *e)
 {
-    return err_set(e, "%s: out of memory", store_path(c->store));
+    return err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(c->store));
 }
 
 /* Makes room for `want` bytes, in whole pages. The contents are lost. */
@@ -178,7 +178,7 @@ int chunks_check(const struct chunks *c, int64_t row, int64_t col, const uint8_t
  * used. */
 static int no_library(const struct chunks *c, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     if (c->params.codec->id == CODEC_J2K)
         j2k_decoder_free(j2k_decoder_create(&why));
     else

@@ -65,11 +65,12 @@ static struct store *open_store(const char *path, struct err *e)
     }
     s->bytes = (uint64_t)st.st_size;
     if (stat(path, &now)) {
-        err_sys(e, "%s: cannot be opened now", path);
+        const int code = errno;
+        err_blame(e, ERR_TROUBLE, "%s: cannot be opened now: %s", path, strerror(code));
         goto fail;
     }
     if (now.st_ino != st.st_ino || now.st_dev != st.st_dev) {
-        err_set(e, "%s: changed while it was read; run again", path);
+        err_blame(e, ERR_TROUBLE, "%s: changed while it was read; run again", path);
         goto fail;
     }
     return s;

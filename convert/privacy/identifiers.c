@@ -311,12 +311,12 @@ static void note(struct err *all, const struct err *one)
 static int read_icc(struct head *h, struct slide *s, bool identifiers, struct err *damage,
                     struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     const int r = s->reader->icc(s, &h->icc, &h->icc_bytes, &why);
     if (r == SLIDE_DAMAGED)
         note(damage, &why);
     if (r == -1)
-        return err_set(e, "%s", why.msg);
+        return err_copy(e, &why);
     if (r > 0 && !identifiers && !identifiers_blank_icc(h->icc, h->icc_bytes)) {
         free(h->icc);
         h->icc = NULL;
@@ -327,7 +327,7 @@ static int read_icc(struct head *h, struct slide *s, bool identifiers, struct er
 static int read_thumbnail(struct head *h, struct slide *s, bool keep, struct err *damage,
                           struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     const int kept =
         keep && s->reader->thumbnail_jpeg ? s->reader->thumbnail_jpeg(s, &h->strips, e) : 0;
     if (kept)
@@ -335,7 +335,7 @@ static int read_thumbnail(struct head *h, struct slide *s, bool keep, struct err
     const int r = s->reader->thumbnail(s, &h->thumbnail, &h->width, &h->height, &why);
     if (r == SLIDE_DAMAGED)
         note(damage, &why);
-    return r == -1 ? err_set(e, "%s", why.msg) : 0;
+    return r == -1 ? err_copy(e, &why) : 0;
 }
 
 int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,

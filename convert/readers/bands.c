@@ -148,11 +148,11 @@ static void leave_segment(struct column *c, enum store_status status)
 static int begin_segment(struct bands *b, struct column *c, struct err *e)
 {
     const struct bands_picture *p = &b->picture;
-    struct err why = {""};
+    struct err why = {0};
     leave_segment(c, STORE_MISSING);
     const int r = p->begin(p->ctx, c - b->columns, c->next / p->rows, &c->rows, &why);
     if (r == -1)
-        return err_set(e, "%s", why.msg);
+        return err_copy(e, &why);
     if (r)
         note_refusal(b, &why);
     c->status = r ? STORE_DAMAGED : c->rows ? STORE_WHOLE : STORE_MISSING;
@@ -162,13 +162,13 @@ static int begin_segment(struct bands *b, struct column *c, struct err *e)
 /* Decodes the next row of a column into c->line, if its segment is whole so far. */
 static int next_row(struct bands *b, struct column *c, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     if (c->next % b->picture.rows == 0 && begin_segment(b, c, e))
         return -1;
     if (c->status == STORE_WHOLE) {
         const int r = c->rows->kind->next(c->rows, c->line, &why);
         if (r == -1)
-            return err_set(e, "%s", why.msg);
+            return err_copy(e, &why);
         if (r) {
             note_refusal(b, &why);
             leave_segment(c, STORE_DAMAGED);

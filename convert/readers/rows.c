@@ -166,6 +166,7 @@ struct png_rows {
     const struct slide_file *file;
     uint64_t at, end; /* of what has not been read; find_end() */
     int trouble;      /* errno of a failed read, or 0 */
+    bool no_memory;   /* an allocation of libpng has failed */
     int64_t cols, height, y;
     int samples;     /* of a pixel: 1 to 4 */
     uint8_t *line;   /* [cols][samples] */
@@ -254,6 +255,20 @@ static void fail(png_structp png, png_const_charp text)
     longjmp(r->failed, 1);
 }
 
+static png_voidp give(png_structp png, png_alloc_size_t n)
+{
+    struct png_rows *r = png_get_mem_ptr(png);
+    void *p = malloc(n);
+    r->no_memory = r->no_memory || !p;
+    return p;
+}
+
+static void take_back(png_structp png, png_voidp p)
+{
+    (void)png;
+    free(p);
+}
+
 static void ignore(png_structp png, png_const_charp text)
 {
     (void)png, (void)text;
@@ -291,8 +306,8 @@ static int judge(const struct png_rows *r, struct err *e)
         errno = r->trouble;
         return err_sys(e, "cannot read");
     }
-    if (strstr(r->why, "emory"))
-        return err_set(e, "out of memory");
+    if (r->no_memory)
+        return err_memory(e);
     err_set(e, "%s", r->why);
     return ROWS_DAMAGED;
 }
@@ -392,9 +407,10 @@ static int open_png(struct png_rows **out, const struct slide_file *file, struct
     r->file = file;
     int bad = find_end(r, file, e);
     if (bad == 0) {
-        r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, fail, ignore);
+        r->png =
+            png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail, ignore, r, give, take_back);
         r->info = r->png ? png_create_info_struct(r->png) : NULL;
-        bad = r->info ? read_header(r, p, e) : err_set(e, "out of memory");
+        bad = r->info ? read_header(r, p, e) : err_memory(e);
     }
     if (bad) {
         const int code = errno;

@@ -227,21 +227,22 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
                          struct slide_info *info, struct err *e)
 {
     struct slide *s = NULL;
-    struct err why = {""}; /* what a reader says of a file that it leaves to others */
+    struct err why = {0}; /* what a reader says of a file that it leaves to others */
     if (file->bytes == 0) {
         errno = 0;
         err_set(e, "%s: the file is empty; copy the slide again", file->path);
         return NULL;
     }
     for (const struct format *f = formats; f < formats_end; f++) {
-        struct err said = {""};
+        struct err said = {0};
         const int r = is_usable(f) ? f->reader->open(&s, file, level, threads, info, &said) : 0;
         if (r > 0) {
             take_reader(f->reader, why.msg, info);
             return s;
         }
         if (r < 0 && (!why.msg[0] || slide_may_pass(errno))) {
-            err_set(e, "%s: %s", file->path, said.msg);
+            err_copy(e, &said);
+            err_add(e, "%s", file->path);
             return NULL;
         }
         if (r < 0)

@@ -227,7 +227,7 @@ static int check_level(const struct dicom_slide *s, int64_t level, struct err *e
 
 static int open_level(struct dicom_reader *d, int64_t level, int threads, struct err *e)
 {
-    struct err problem = {""};
+    struct err problem = {0};
     const struct dicom_level *l = &d->files.levels[level];
     int bad;
     const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &bad, &problem, e);

@@ -66,7 +66,7 @@ int slide_file_confirm(const struct slide_file *f, struct err *e)
     if (is_same(&now, &f->st) && is_same(&open, &f->st))
         return 0;
     errno = EIO;
-    return err_set(e, SLIDE_FILE_CHANGED);
+    return err_blame(e, ERR_TROUBLE, SLIDE_FILE_CHANGED);
 }
 
 /* --- damage --- */

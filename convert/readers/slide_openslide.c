@@ -172,7 +172,8 @@ static openslide_t *thread_handle(struct openslide_reader *r, struct scratch *t,
     if (o && !error && is_same_slide(r, o))
         return t->handle = o;
     error = error ? error : strerror(errno ? errno : EIO);
-    err_set(e, "%s: OpenSlide can no longer read it: %s; try again", r->file->path, error);
+    err_blame(e, ERR_TROUBLE, "%s: OpenSlide can no longer read it: %s; try again", r->file->path,
+              error);
     if (o)
         openslide_close(o);
     return NULL;

@@ -189,7 +189,7 @@ static int begin_whole(const void *ctx, int64_t col, int64_t row, struct rows **
     if (bad == 0 && (p.cols != v->whole.cols || p.channels != v->whole.channels)) {
         rows_close(*r);
         errno = EIO;
-        return err_set(e, SLIDE_FILE_CHANGED);
+        return err_blame(e, ERR_TROUBLE, SLIDE_FILE_CHANGED);
     }
     return bad == ROWS_OTHER ? ROWS_DAMAGED : bad;
 }

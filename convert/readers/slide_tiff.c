@@ -127,7 +127,7 @@ static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
 {
     struct slide_info w;
-    struct err why = {""};
+    struct err why = {0};
     struct slide_info *i = &v->info;
     const struct tiff_level *l = &v->level;
     const int64_t seen = l->pyramid.seen[level];
@@ -136,7 +136,7 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     const int known =
         slide_metadata_open(&v->common.slide.metadata, v->file, seen < 0 ? 0 : seen, &w, &why);
     if (known == -1 && slide_may_pass(errno))
-        return err_set(e, "%s", why.msg);
+        return err_copy(e, &why);
     if (known == -1) { /* the file has the level: a call that failed has hidden it */
         errno = EIO;
         return err_set(e, "OpenSlide does not see its level %" PRId64 "; try again", level);

@@ -488,7 +488,7 @@ int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t
 bool tiff_level_thumbnail(const struct slide_file *file, uint8_t **rgb, int64_t *width,
                           int64_t *height)
 {
-    struct err why = {""};
+    struct err why = {0};
     struct tiff_file t;
     struct tiff_picture p = {0};
     errno = 0;

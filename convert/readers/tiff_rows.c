@@ -196,17 +196,17 @@ static struct library_rows *open_library(const struct tiff_picture *p,
 static int check_deflate(const struct tiff_picture *p, const struct tile_place *place, int64_t rows,
                          struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     const size_t pitch = (size_t)(p->cols * (p->planes > 1 ? 1 : p->samples));
     struct library_rows *r = open_library(p, place, rows + 1);
     uint8_t *line = memory_try(pitch, 1, e);
-    int bad = !r ? err_set(e, "out of memory") : line ? 0 : -1;
+    int bad = !r ? err_memory(e) : line ? 0 : -1;
     for (int64_t k = 0; k <= rows && bad == 0; k++)
         bad = library_next(&r->rows, line, &why);
     if (bad == -1 && why.msg[0])
-        err_set(e, "%s", why.msg);
+        err_copy(e, &why);
     else if (bad == ROWS_DAMAGED && strstr(complaint, "Decoding error"))
-        err_set(e, "%s", why.msg);
+        err_copy(e, &why);
     else if (bad == ROWS_DAMAGED) /* it only ends, here or too early */
         bad = 0;
     const int code = errno;
@@ -227,7 +227,7 @@ static int library_open(struct rows **out, const struct tiff_picture *p,
         return bad;
     struct library_rows *r = open_library(p, place, rows);
     if (!r)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     *out = &r->rows;
     return 0;
 }

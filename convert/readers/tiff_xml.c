@@ -330,7 +330,7 @@ static int judge(const struct reading *r, struct err *e)
 {
     const enum XML_Error code = XML_GetErrorCode(r->parser);
     if (code == XML_ERROR_NO_MEMORY)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     if (r->hostile)
         return err_set(e, "the XML of its description is refused: %s", r->hostile);
     if (r->is_done || r->x->kind != TIFF_XML_OME) {
@@ -347,7 +347,7 @@ static int parse(struct reading *r, const char *text, size_t n, struct err *e)
 {
     r->parser = XML_ParserCreate(is_utf8(text) ? "UTF-8" : "ISO-8859-1");
     if (!r->parser)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     XML_SetUserData(r->parser, r);
     XML_SetElementHandler(r->parser, begin, end);
     XML_SetStartDoctypeDeclHandler(r->parser, begin_doctype);

@@ -25,7 +25,7 @@ static int make_room(struct jpeg_blocks *b, int64_t cols, int64_t rows, struct e
 {
     struct jpeg_block *of = b->of;
     if (cols * rows > b->room && !(of = realloc(of, (size_t)(cols * rows) * sizeof *of)))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     b->room = cols * rows > b->room ? cols * rows : b->room;
     b->of = of;
     b->cols = cols;
@@ -108,7 +108,7 @@ static int grow(struct glass *g, int64_t more, struct err *e)
     const int64_t room = 2 * (g->n + more);
     struct glass_cell *cell = realloc(g->cell, (size_t)room * sizeof *cell);
     if (!cell)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     g->cell = cell;
     g->room = room;
     return 0;

@@ -169,7 +169,7 @@ static struct tile_lossless *tile_lossless_create(const struct tile_format *f, s
     if (d->pixels && d->tiff)
         return d;
     tile_lossless_free(d);
-    err_set(e, "out of memory");
+    err_memory(e);
     return NULL;
 }
 
@@ -192,8 +192,7 @@ static int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, s
     /* libtiff does not change the bytes, as their bits are in the usual order */
     if (!TIFFReadFromUserBuffer(d->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,
                                 (tmsize_t)(pixels * (size_t)samples)))
-        return errno == ENOMEM ? (err_set(e, "out of memory"), TILE_NO_MEMORY)
-                               : err_set(e, "a damaged tile");
+        return errno == ENOMEM ? (err_memory(e), TILE_NO_MEMORY) : err_set(e, "a damaged tile");
     if (samples < channels)
         copy_gray(d->pixels, out, pixels);
     else if (samples > channels)
@@ -432,7 +431,7 @@ static int judge_other(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
     const int r = tile_decode_eighth(d, bytes, n, eighth, e);
     if (r)
         return r;
-    err_set(e, "%s", why->msg);
+    err_copy(e, why);
     return TILE_OTHER;
 }
 
@@ -458,7 +457,7 @@ static int check_chunk(struct tile_decoder *d, const struct jpeg_chunk *chunk, u
 static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
                     struct jpeg_chunk *chunk, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     bool contradicted;
     const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
     int r = j2k_check(d->j2k, &p, bytes, n, e);
@@ -468,7 +467,7 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
     if (r == 0 && chunk->n > d->most)
         r = err_set(&why, "a JPEG 2000 stream of %zu bytes", n);
     if (r)
-        err_set(e, "%s", why.msg);
+        err_copy(e, &why);
     d->contradicted = d->contradicted || (r == 0 && contradicted);
     return r == J2K_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
 }
@@ -476,7 +475,7 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     bool contradicted;
     if (d->j2k) {
         leave_codestream(&bytes, &n);
@@ -486,7 +485,7 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);
     if (r) {
-        err_set(e, "%s", why.msg);
+        err_copy(e, &why);
         return r;
     }
     r = check_chunk(d, chunk, eighth, e);

@@ -118,7 +118,7 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
         s->cell = malloc((size_t)s->room * sizeof *s->cell);
         if (!s->cell) {
             s->room = 0;
-            return err_set(e, "out of memory");
+            return err_memory(e);
         }
     }
     memset(s->cell, 0, (size_t)(s->cols * s->rows) * sizeof *s->cell);
@@ -261,7 +261,7 @@ static int extend_band(struct tissue *t, int64_t end, struct err *e)
     if (need > s->room) {
         void *more = realloc(s->cell, (size_t)need * sizeof *s->cell);
         if (!more)
-            return err_set(e, "out of memory");
+            return err_memory(e);
         s->cell = more;
         s->room = need;
     }
@@ -274,7 +274,7 @@ static int extend_band(struct tissue *t, int64_t end, struct err *e)
 static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct err *e)
 {
     if (!t->damaged && !(t->damaged = calloc((size_t)(t->cols * t->rows), 1)))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t c = 0; c < s->cols; c++)
             t->damaged[at_most(s->row + r, t->rows - 1) * t->cols +

@@ -170,7 +170,7 @@ static int read_picture(struct mask *m, struct err *e)
     m->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, m, fail, ignore);
     m->info = m->png ? png_create_info_struct(m->png) : NULL;
     if (!m->info)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     if (setjmp(m->on_error))
         return err_set(e, "not a valid PNG: %s", m->why);
     return begin(m, e) || read_rows(m, e) ? -1 : 0;

@@ -670,7 +670,7 @@ int compare_main(int argc, char **argv)
 {
     struct arguments a;
     struct compare c = {0};
-    struct err e = {""};
+    struct err e = {0};
     int first;
     int status = command_parse(&compare_options, argc, argv, &a, &first);
     if (status >= 0)

@@ -126,7 +126,7 @@ int info_main(struct options *o)
     if (form == INFO_HISTOGRAM)
         info_histogram_head(n > 1);
     for (int k = 0; k < n; k++) {
-        struct err e = {""};
+        struct err e = {0};
         if (!print_one(o->files.paths[k], form, stores, n > 1, &e))
             continue;
         fflush(stdout);

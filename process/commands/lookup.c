@@ -52,7 +52,7 @@ static int print_store(const char *path, bool json, int64_t *groups, struct err 
 
 int lookup_main(struct options *o)
 {
-    struct err e = {""};
+    struct err e = {0};
     int64_t groups = 0;
     int status = EXIT_DONE;
     if (!o->json)

@@ -72,7 +72,7 @@ static void last_line(const struct merging *m, const struct result *r, double se
 static bool has_same_resolution(void *ctx, const char *path, const struct result_slide *s)
 {
     struct merging *m = ctx;
-    struct err e = {""};
+    struct err e = {0};
     if (!same_resolution_check(&m->resolution, s->name, &s->origin, &e))
         return true;
     cli_say("%s: slide %s: %s", path, s->name, e.msg);
@@ -149,7 +149,7 @@ static int merge_and_report(struct merging *m)
 {
     const struct options *o = m->o;
     const double begun = clock_now();
-    struct err e = {""};
+    struct err e = {0};
     struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
     if (!r)
         return m->refused ? command_usage_error(o->command, &e) : cli_failed(&e);
@@ -169,7 +169,7 @@ int merge_main(struct options *o)
     publish_clean(o->output); /* however this run ends */
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
-        return EXIT_PART;
+        return list_status(&o->files);
     }
     leave_out_output(&m);
     if (o->files.n == 0) {

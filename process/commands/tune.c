@@ -391,14 +391,14 @@ static int print_all(struct tune *t, bool json, struct err *e)
     int64_t bytes;
     double best;
     if (json && !(t->json = open_memstream(&sizes, &n_sizes)))
-        return err_set(e, "%s: out of memory", store_path(t->store));
+        return err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(t->store));
     if (!json)
         print_head(t);
     const int r = measure_sizes(t, &bytes, &best, e);
     if (json)
         fclose(t->json);
     if (r == 0 && json && !sizes)
-        return err_set(e, "%s: out of memory", store_path(t->store));
+        return err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(t->store));
     if (r == 0)
         print_end(t, sizes, bytes, best);
     free(sizes);
@@ -422,7 +422,7 @@ static int tune(const char *path, int threads, bool json, struct err *e)
 
 int tune_main(struct options *o)
 {
-    struct err e = {""};
+    struct err e = {0};
     int status = EXIT_DONE;
     stop_catch_signals();
     for (int k = 0; k < o->files.n && !stop_signal(); k++)

@@ -91,7 +91,7 @@ static int check_piece(struct verify *v, struct item *it, struct chunks_extent x
     if (chunks_read(&v->chunks, s, x, &at, e))
         return -1;
     for (int64_t col = x.col; col < x.col + x.n; at += c[col++].bytes) {
-        struct err why = {""};
+        struct err why = {0};
         const int r = check_one(v, s, x.row, col, at, &why);
         if (r == CHUNKS_DAMAGED && it->bad++ == 0)
             it->first = why;
@@ -156,7 +156,7 @@ static int open_all(struct verify *v, const char *path, struct err *e)
     const size_t most = (size_t)(store_group_chunk_rows(i, 0) * store_chunk_columns(i));
     v->list = calloc(most, sizeof *v->list);
     v->scratch = memory_need((size_t)v->options->threads, sizeof *v->scratch);
-    return v->list ? 0 : err_set(e, "%s: out of memory", path);
+    return v->list ? 0 : err_blame(e, ERR_MEMORY, "%s: out of memory", path);
 }
 
 static void close_all(struct verify *v)
@@ -356,7 +356,7 @@ static int check_file(struct job *v)
         return -1;
     }
     if (!f.valid && there && has_changed(path, &before))
-        err_set(&f.why, "%s: changed while it was read; run again", path);
+        err_blame(&f.why, ERR_TROUBLE, "%s: changed while it was read; run again", path);
     report(v, &f);
     return 0;
 }
@@ -364,7 +364,7 @@ static int check_file(struct job *v)
 int verify_main(struct options *o)
 {
     const double begun = clock_now();
-    struct job v = {.o = o, .bad = o->files.failed};
+    struct job v = {.o = o, .bad = o->files.failed, .trouble = o->files.trouble};
     stop_catch_signals();
     v.bytes = list_sizes(&o->files);
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "file", o->files.n, "MB/s");

@@ -17,6 +17,7 @@ struct png_file {
     png_infop info;
     jmp_buf on_error;
     char why[160];
+    bool broken; /* writing to f has failed */
     FILE *f;
 };
 
@@ -38,8 +39,10 @@ static void ignore(png_structp png, png_const_charp text)
 static void put(png_structp png, png_bytep bytes, size_t n)
 {
     struct png_file *p = png_get_io_ptr(png);
-    if (fwrite(bytes, 1, n, p->f) != n)
-        png_error(png, "the disk is full, or the file cannot be written");
+    if (fwrite(bytes, 1, n, p->f) == n)
+        return;
+    p->broken = true;
+    png_error(png, "the disk is full, or the file cannot be written");
 }
 
 static void flush(png_structp png)
@@ -49,7 +52,7 @@ static void flush(png_structp png)
 
 static int failed(const struct png_file *p, struct err *e)
 {
-    return err_set(e, "cannot write the picture: %s", p->why);
+    return err_blame(e, p->broken ? ERR_DISK : ERR_MEMORY, "cannot write the picture: %s", p->why);
 }
 
 /* --- the head --- */
@@ -131,7 +134,7 @@ struct png_file *png_file_begin(FILE *f, const struct png_file_setup *s, struct 
     p->info = p->png ? png_create_info_struct(p->png) : NULL;
     if (!p->info) {
         png_file_free(p);
-        err_set(e, "out of memory");
+        err_memory(e);
         return NULL;
     }
     if (setjmp(p->on_error)) {

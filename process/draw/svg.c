@@ -22,7 +22,7 @@ int svg_begin(struct svg *s, double width, double height, const char *title, con
     *s = (struct svg){0};
     s->f = open_memstream(&s->text, &s->bytes);
     if (!s->f)
-        return err_set(e, "out of memory");
+        return err_memory(e);
     fputs(head, s->f);
     svg_markup(s, " width=\"%.0f\" height=\"%.0f\"", width, height);
     svg_markup(s, " viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>", width, height);
@@ -117,7 +117,7 @@ int svg_write(struct svg *s, const char *path, struct err *e)
     const bool bad = ferror(s->f);
     if (fclose(s->f) || bad) {
         s->f = NULL;
-        return err_set(e, "%s: out of memory for the picture", path);
+        return err_blame(e, ERR_MEMORY, "%s: out of memory for the picture", path);
     }
     s->f = NULL;
     if (svg_check_target(path, e) || publish_begin(&p, path, e))

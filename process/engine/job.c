@@ -130,7 +130,7 @@ bool job_is_gone(const struct band *band)
 
 static int no_memory(const struct job *j, struct err *e)
 {
-    return err_set(e, "%s: out of memory", j->path);
+    return err_blame(e, ERR_MEMORY, "%s: out of memory", j->path);
 }
 
 /* --- opening --- */
@@ -212,7 +212,7 @@ static int choose_io(struct job *j, struct err *e)
     const bool copies = setup->use->backend->layout == SPECTRUM_CHUNKS;
     const bool direct = setup->io == STREAM_DIRECT ||
                         (setup->io == STREAM_AUTO && copies && !store_is_cached(j->store));
-    struct err why = {""};
+    struct err why = {0};
     if (setup->io == STREAM_GDS)
         return open_for_devices(j, e);
     if (direct && store_read_directly(j->store, &why) && setup->io == STREAM_DIRECT) {
@@ -431,7 +431,7 @@ static int plan_bands(struct job *j, struct err *e)
 void job_open(struct job *j)
 {
     const double begun = clock_now();
-    struct err why = {""};
+    struct err why = {0};
     if (open_store(j, &why) || (j->n_bands > 0 && (list_groups(j, &why) || plan_bands(j, &why))))
         job_fail(j, &why);
     j->opening = clock_now() - begun;

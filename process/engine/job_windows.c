@@ -227,7 +227,7 @@ static size_t windows_of(const struct job *j)
 
 static int no_memory(const struct job *j, struct err *e)
 {
-    return err_set(e, "%s: out of memory", j->path);
+    return err_blame(e, ERR_MEMORY, "%s: out of memory", j->path);
 }
 
 void job_free_windows(struct job *j)

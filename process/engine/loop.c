@@ -164,7 +164,7 @@ static void enter(struct loop *l, int place, const struct loop_order *order)
 /* Calls sink. The item leaves its place. */
 static void pass(struct loop *l, int place)
 {
-    struct err e = {""};
+    struct err e = {0};
     if (l->failed)
         return;
     if (l->ops->sink(l->ctx, slot(l, place), &e) < 0) {
@@ -196,7 +196,7 @@ static void advance(struct loop *l, struct queue *queue)
 /* Has source produce the next item. */
 static void take(struct loop *l, bool is_caller)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct loop_order order = {0};
     const int place = l->free;
     l->drains = false;
@@ -216,7 +216,7 @@ static void take(struct loop *l, bool is_caller)
 /* Works on the first item that may start. */
 static void start(struct loop *l, int thread, bool is_caller)
 {
-    struct err e = {""};
+    struct err e = {0};
     const int place = l->start;
     struct place *at = &l->places[place];
     *(l->before_start == NONE ? &l->waits : &l->places[l->before_start].next) = at->next;
@@ -241,7 +241,7 @@ static void start(struct loop *l, int thread, bool is_caller)
 
 static void idle_once(struct loop *l)
 {
-    struct err e = {""};
+    struct err e = {0};
     pthread_mutex_unlock(&l->lock);
     const int r = l->ops->idle(l->ctx, &e);
     pthread_mutex_lock(&l->lock);

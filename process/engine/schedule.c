@@ -129,7 +129,8 @@ static size_t buffer_bytes(const struct schedule *s, const struct spectrum_band 
 static void lose_band(struct band *band)
 {
     const struct err last = band->why;
-    err_set(&band->why, "no device is left to compute it%s%s", *last.msg ? ": " : "", last.msg);
+    err_blame(&band->why, last.kind, "no device is left to compute it%s%s", *last.msg ? ": " : "",
+              last.msg);
     atomic_store(&band->lost, true);
 }
 
@@ -151,7 +152,7 @@ static int make_room(struct schedule *s, struct feed *f, bool drained)
 {
     struct band *band = f->band;
     const struct spectrum_band *d = &band->geometry;
-    struct err why = {""};
+    struct err why = {0};
     int r;
     while ((r = backend(s)->reserve(job_device(band), d, buffer_bytes(s, d), drained, &why)) ==
                SPECTRUM_NO_ROOM &&

@@ -173,7 +173,7 @@ static void take_error(struct band *band, int r, const struct err *why)
 static void load(struct stream *s, struct item *it, int thread)
 {
     struct spectrum_thread *t = &s->threads[thread];
-    struct err why = {""};
+    struct err why = {0};
     prefetch_with(it);
     const int r =
         s->setup->use->backend->load(job_device(it->band), &it->slab, it->extent, t, &why);
@@ -194,7 +194,7 @@ static void clear_counts(const struct stream *s, struct item *it)
 static void compute(struct stream *s, struct item *it, int thread)
 {
     struct spectrum_thread *t = &s->threads[thread];
-    struct err why = {""};
+    struct err why = {0};
     const int r = s->setup->use->backend->compute(job_device(it->band), &it->slab, it->unit, t,
                                                   &it->counts, &why);
     add_thread(it->band, t);
@@ -205,7 +205,7 @@ static void finish(struct stream *s, struct item *it)
 {
     const struct spectrum_backend *b = s->setup->use->backend;
     const struct spectrum_band *d = &it->band->geometry;
-    struct err why = {""};
+    struct err why = {0};
     if (b->finish && d->end_row > 0 &&
         b->finish(job_device(it->band), d, &it->counts, &it->times, &why))
         job_device_error(it->band, &why);

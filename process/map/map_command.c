@@ -369,7 +369,7 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
                 number_size(memory, (double)cli_peak_memory()));
     if (done->trouble)
         return EXIT_TROUBLE;
-    return done->failed || a->files.failed ? EXIT_PART : EXIT_DONE;
+    return done->failed ? cli_worst(EXIT_PART, list_status(&a->files)) : list_status(&a->files);
 }
 
 /* One file holds one slide: checked when the results are known. */
@@ -392,7 +392,7 @@ static int check_inputs(const struct arguments *a, struct err *e)
 
 static int run(struct arguments *a, int argc, char **argv)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct map_done done;
     const double begun = clock_now();
     int first;

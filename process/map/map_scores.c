@@ -282,7 +282,7 @@ static int follow(const struct map_setup *setup, const struct scored *s, struct 
     int got;
     map_follow_begin(&f, &setup->scores);
     while ((got = map_follow_wait(&f, e)) == 0) {
-        struct err why = {""};
+        struct err why = {0};
         if (setup->partial && f.rows && write_maps(setup, s, f.whole, &done, &why))
             map_follow_say(&f, why.msg);
     }

@@ -5,6 +5,7 @@
 #include "process/draw/html.h"
 #include "process/map/map_formats.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -39,8 +40,8 @@ static void on_error(const char *module, const char *fmt, va_list ap)
 
 static int failed(struct err *e)
 {
-    return err_set(e, "cannot write the TIFF file: %s",
-                   problem[0] ? problem : "the disk is full, or it cannot be written");
+    return err_blame(e, errno ? err_kind_of(errno) : ERR_DISK, "cannot write the TIFF file: %s",
+                     problem[0] ? problem : "the disk is full, or it cannot be written");
 }
 
 bool map_tiff_available(void)
@@ -263,6 +264,7 @@ int map_write_tiff(const struct map_slide *m, const int *maps, int n, int fd, st
     const double bytes = (double)n * (double)m->cols * (double)m->rows * sizeof(float) * 4 / 3;
     const int copy = dup(fd);
     problem[0] = 0;
+    errno = 0;
     TIFFSetWarningHandler(NULL);
     TIFFSetErrorHandler(on_error);
     o.t = copy < 0 ? NULL : TIFFFdOpen(copy, "map", bytes > 2e9 ? "wl8" : "wl");

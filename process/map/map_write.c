@@ -327,7 +327,7 @@ static int check_params(struct run *r, const struct result_params *p, const char
 /* -1: a signal stopped the run. */
 static int do_file(struct run *r, const char *file)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct result *result = result_open(file, &e);
     if (!result || check_params(r, result_params(result), file, &e)) {
         report(r, &e);

@@ -67,7 +67,7 @@ static bool is_wanted(const char *path, enum list_kind kind)
            (kind != LIST_STORES && result_is(path)) || !h5_is_whole(path);
 }
 
-static void add_problem(void *ctx, const char *path, const char *why)
+static void add_problem(void *ctx, const char *path, const char *why, enum err_kind kind)
 {
     struct search *s = ctx;
     struct list *l = s->out;
@@ -75,6 +75,7 @@ static void add_problem(void *ctx, const char *path, const char *why)
     l->problems[l->n_problems++] = (struct list_problem){memory_copy(path), memory_copy(why)};
     cli_say("%s: %s", path, why);
     s->problems++;
+    l->trouble += kind >= ERR_TROUBLE;
 }
 
 static void add_found(void *ctx, const char *path)
@@ -108,9 +109,9 @@ static void note_store(void *ctx, const char *path)
     *(bool *)ctx |= store_is(path);
 }
 
-static void no_problem(void *ctx, const char *path, const char *why)
+static void no_problem(void *ctx, const char *path, const char *why, enum err_kind kind)
 {
-    (void)ctx, (void)path, (void)why;
+    (void)ctx, (void)path, (void)why, (void)kind;
 }
 
 /* Calls file() with a bool for the files in a folder that end in .h5; returns the bool. */
@@ -163,7 +164,7 @@ static void expand_folder(struct list *out, const char *folder, enum list_kind k
     folder_find(folder, &ops, &s);
     if (out->n == before && s.problems == 0 &&
         !(kind == LIST_REPORT && (has_failed_list(folder) || has_stores(folder)))) {
-        struct err why = {""};
+        struct err why = {0};
         if (kind == LIST_STORES)
             has_no_stores(folder, &why);
         else
@@ -187,6 +188,11 @@ void list_expand(struct list *l, enum list_kind kind)
             add(&out, l->paths[k]);
     list_free(l);
     *l = out;
+}
+
+int list_status(const struct list *l)
+{
+    return l->trouble ? EXIT_TROUBLE : l->failed ? EXIT_PART : EXIT_DONE;
 }
 
 /* --- slides --- */

@@ -14,6 +14,7 @@ struct list {
     char **paths; /* each owned */
     int n;
     int failed;     /* inputs that list_expand() has reported and dropped */
+    int trouble;    /* of these: of the machine (err.h) */
     char **folders; /* those that list_expand() has searched; each owned */
     int n_folders;
     struct list_problem *problems; /* what it has found there that is no file */
@@ -35,6 +36,8 @@ int list_add_file(void *list, const char *file, struct err *e);
 /* Replaces each folder by the files in it, sorted by path. Reports and counts what is a
  * problem to folder_find(), and folders without such files. */
 void list_expand(struct list *l, enum list_kind kind);
+/* The exit status that the inputs that were dropped lead to. */
+int list_status(const struct list *l);
 /* Sizes of the files in bytes, added up: [k] is that of all files before file k, [n] that of all n.
  * Each file counts as one byte at least. To be free()d. */
 double *list_sizes(const struct list *l);

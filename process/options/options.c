@@ -197,7 +197,7 @@ static void set_defaults(void *ctx)
 
 void options_version(void)
 {
-    struct err no = {""};
+    struct err no = {0};
     printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s\n", h5_library(),
            codec_library(), jpeg_library());
     printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
@@ -305,7 +305,7 @@ static enum list_kind input_kind(const struct command *c)
 
 int options_parse(const struct command *c, int argc, char **argv, struct options *o)
 {
-    struct err e = {""};
+    struct err e = {0};
     int first;
     const int status = command_parse(c, argc, argv, o, &first);
     o->command = c;

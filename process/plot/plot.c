@@ -523,7 +523,7 @@ static int check(const struct arguments *a, struct err *e)
 
 static int run(struct arguments *a, int argc, char **argv)
 {
-    struct err e = {""};
+    struct err e = {0};
     int first;
     const int status = command_parse(&plot_options, argc, argv, a, &first);
     if (status >= 0)
@@ -537,7 +537,7 @@ static int run(struct arguments *a, int argc, char **argv)
     if (output_is_no_input("-o", a->setup.output, a->files.paths, a->files.n, &e))
         return command_usage_error(&plot_options, &e);
     if (a->files.failed > 0) /* they are reported; a picture without them would mislead */
-        return EXIT_PART;
+        return list_status(&a->files);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();

@@ -103,7 +103,7 @@ static int open_next(struct loader *l, struct err *e)
 {
     struct report_slides *s = l->slides;
     const char *path = l->setup->files[l->file];
-    struct err why = {""};
+    struct err why = {0};
     l->next = 0;
     l->open = result_open(path, &why);
     if (l->open && s->begun && result_same_params(&s->params, result_params(l->open), &why)) {
@@ -130,7 +130,7 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
     struct load_item *it = slot;
     (void)number;
     for (;;) {
-        struct err why = {""};
+        struct err why = {0};
         if (stop_check(e))
             return -1;
         if (l->open && l->next == result_slides(l->open)) {
@@ -265,7 +265,7 @@ static void drop_duplicates(struct loader *l)
     struct report_slides *all = l->slides;
     int64_t kept = 0;
     for (int64_t k = 0; k < all->n; k++) {
-        struct err why = {""};
+        struct err why = {0};
         struct report_slide *s = &all->slide[k];
         if (kept == 0 || strcmp(all->slide[kept - 1].name, s->name)) {
             all->slide[kept++] = *s;
@@ -321,7 +321,7 @@ static int add_pictures(struct report_slide *s, struct report_spool *spool,
                         struct report_again *again, struct err *e)
 {
     struct result_slide loaded;
-    struct err why = {""};
+    struct err why = {0};
     if (report_open_again(again, s, &why) ||
         report_load_again(again, s, PARTS_OF_PICTURES, &loaded, &why)) {
         cli_say("%s; it gets no pictures", why.msg);
@@ -470,7 +470,7 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
                                .places = &v->places,
                                .spool = v->spool};
     if (!(view.verdicts = v->verdicts = report_judge(&view)))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     if (load_pictures(o, &v->slides, v->verdicts, v->spool, bad, e))
         return -1;
     for (int64_t k = 0; k < v->slides.n; k++)

@@ -173,13 +173,14 @@ static int finish(const struct arguments *a, int64_t bad, bool trouble, const in
                 number_size(memory, (double)cli_peak_memory()));
     if (trouble)
         return EXIT_TROUBLE;
-    return bad > 0 || a->files.failed > 0 || (a->strict && strict) ? EXIT_PART : EXIT_DONE;
+    return cli_worst(bad > 0 || (a->strict && strict) ? EXIT_PART : EXIT_DONE,
+                     list_status(&a->files));
 }
 
 static int run(struct arguments *a, int argc, char **argv)
 {
     const double begun = clock_now();
-    struct err e = {""};
+    struct err e = {0};
     int64_t bad, verdicts[REPORT_VERDICTS];
     bool trouble;
     int first;
@@ -201,7 +202,7 @@ static int run(struct arguments *a, int argc, char **argv)
         return cli_failed(&e);
     }
     if (a->files.n == 0 && a->files.failed > 0 && !a->setup.failed)
-        return EXIT_PART;
+        return list_status(&a->files);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;

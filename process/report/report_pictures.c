@@ -199,9 +199,9 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
     char *data = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&data, &n);
-    int bad = f ? put_all(spool, s, p, f, e) : err_set(e, "out of memory");
+    int bad = f ? put_all(spool, s, p, f, e) : err_memory(e);
     if (f && fclose(f) && !bad)
-        bad = err_set(e, "out of memory");
+        bad = err_memory(e);
     if (bad) {
         free(data);
         free(p);

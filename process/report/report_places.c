@@ -146,12 +146,12 @@ static int find_places(struct report_again *again, const struct report_slides *s
         of[p] = (struct report_place){.x = NAN, .y = NAN};
     wanted(s, scores, k, want);
     const unsigned parts = parts_for(want);
-    struct err why = {""};
+    struct err why = {0};
     if (!parts)
         return 0;
     if (report_load_again(again, &s->slide[k], parts, &loaded, &why)) {
         if (err_is_trouble(&why))
-            return err_set(e, "%s", why.msg);
+            return err_copy(e, &why);
         cli_say("%s; the places of its reasons are not known", why.msg);
         return 1;
     }

@@ -57,7 +57,7 @@ static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUM
         return err_set(e, "side must be below or above, not %s", side);
     l->above = !strcmp(side, "above");
     if (!(l->group_name = strdup(at[GROUP] < 0 ? "" : table_cell(t, row, at[GROUP]))))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     return read_threshold("warn", table_cell(t, row, at[WARN]), &l->warn, e) ||
                    read_threshold("fail", table_cell(t, row, at[FAIL]), &l->fail, e) ||
                    check_thresholds(l, e)
@@ -78,7 +78,7 @@ int report_limits_read(const char *path, struct report_limits *l, struct err *e)
                           path, names[k]);
     }
     if (path && !bad && !(l->limit = calloc((size_t)t.rows + 1, sizeof *l->limit)))
-        bad = err_set(e, "out of memory");
+        bad = err_memory(e);
     for (int64_t k = 1; path && !bad && k <= t.rows; k++)
         if (read_limit(&t, k, at, &l->limit[l->n++], e))
             bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);

@@ -137,7 +137,7 @@ static int room_alloc(struct room *m, int64_t n, struct err *e)
     m->work = malloc(most * sizeof *m->work);
     m->cdfs = malloc(most * sizeof *m->cdfs);
     m->columns = malloc(STATS_BLOCK * most * sizeof *m->columns);
-    return m->values && m->work && m->cdfs && m->columns ? 0 : err_set(e, "out of memory");
+    return m->values && m->work && m->cdfs && m->columns ? 0 : err_memory(e);
 }
 
 static void room_free(struct room *m)
@@ -307,7 +307,7 @@ static int measure_distances(const struct work *w, int32_t pool, struct room *m,
         return 0;
     q->median = malloc((size_t)p->bins * sizeof *q->median);
     if (!q->median || find_median(w, pool, m))
-        return err_set(e, "out of memory");
+        return err_memory(e);
     for (int64_t k = 0; k < s->n; k++) {
         const float *cdf = of[k].pool == pool ? report_cdf(s, k) : NULL;
         if (cdf)

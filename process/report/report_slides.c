@@ -189,7 +189,7 @@ void report_curves_free(struct report_curves *c)
 
 static int changed(const struct report_again *a, const struct report_slide *s, struct err *e)
 {
-    return err_set(e, "%s: changed while it was read; run again", a->files[s->file]);
+    return err_blame(e, ERR_TROUBLE, "%s: changed while it was read; run again", a->files[s->file]);
 }
 
 int report_open_again(struct report_again *a, const struct report_slide *s, struct err *e)

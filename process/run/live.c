@@ -231,7 +231,7 @@ static void write_picture(struct live *l, int64_t number, const struct result_sl
                           int64_t rows)
 {
     struct live_file t = {.f = NULL};
-    struct err e = {""};
+    struct err e = {0};
     char name[48];
     snprintf(name, sizeof name, "%" PRId64 ".png", number);
     int bad = file_begin(&t, l, name);

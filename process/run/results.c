@@ -126,7 +126,7 @@ static int judge_slide(const struct results *r, const struct result_slide *slide
 static int judge_result(const struct results *r, struct result *old, const char *store,
                         const char *target, struct results_found *found, struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     struct result_slide slide;
     if (result_same_params(result_params(old), r->params, &why))
         return err_set(e,
@@ -151,7 +151,7 @@ static int judge(const struct results *r, const char *store, const char *target,
                  struct results_found *found, struct err *e)
 {
     struct stat result, source;
-    struct err why = {""};
+    struct err why = {0};
     if (stat(target, &result))
         return errno == ENOENT ? 0 : err_sys(e, "%s: cannot look for its result %s", store, target);
     if (result_check_target(target, e))

@@ -308,9 +308,11 @@ static void close_live(struct run *r, int status)
 /* May the slide be counted with the others? */
 static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
-    struct err other = {""};
-    if (same_resolution_check(&r->resolution, path, &s->origin, &other) && !r->mixes)
-        return err_set(e, "%s: %s", path, other.msg);
+    struct err other = {0};
+    if (same_resolution_check(&r->resolution, path, &s->origin, &other) && !r->mixes) {
+        err_copy(e, &other);
+        return err_add(e, "%s", path);
+    }
     return check_duplicate(r, path, s->quickhash, e);
 }
 
@@ -318,7 +320,7 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
                         struct err *e)
 {
     struct run *r = ctx;
-    struct err rejected = {""};
+    struct err rejected = {0};
     const char *path = r->o->files.paths[k];
     r->computed += s ? s->nx * s->ny : 0;
     if (s && check_slide(r, path, s, &rejected)) {
@@ -448,7 +450,7 @@ static int check_names(const struct list *files, struct err *e)
 /* Is there an up-to-date result of the store, or another reason not to compute it? */
 static bool is_finished(struct run *r, const char *path)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct results_found found = {.damaged = false};
     int have = results_have(r->out, path, &found, &e);
     if (have == 0 && *e.msg && !r->o->quiet)
@@ -531,7 +533,7 @@ static int open_and_stream(struct run *r, struct err *e)
 
 static int run_stores(struct run *r)
 {
-    struct err e = {""};
+    struct err e = {0};
     r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
                           r->o->last_group, &e);
     int bad = !r->out || failures_begin(&r->failures, r->o, &e);
@@ -570,7 +572,10 @@ static void share_list(struct options *o)
 static int run_share(struct options *o)
 {
     const bool folder = output_is_folder(o->output, RESULT_ENDING);
-    struct run r = {.o = o, .failed = o->files.failed, .mixes = folder || o->mix_mpp};
+    struct run r = {.o = o,
+                    .failed = o->files.failed,
+                    .trouble = o->files.trouble,
+                    .mixes = folder || o->mix_mpp};
     share_list(o);
     r.inputs = o->files.n + o->files.failed;
     r.counts.histogram = memory_need((size_t)o->params.bins, sizeof(uint64_t));
@@ -624,7 +629,7 @@ static int check_target(const struct options *o, struct err *e)
 
 int run_main(struct options *o)
 {
-    struct err e = {""};
+    struct err e = {0};
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
     if (*e.msg || check_names(&o->files, &e) || check_target(o, &e))

@@ -264,7 +264,7 @@ static bool is_outside(const struct pass *p, const struct score_patch *a)
 static enum score_next next_patch(struct pass *p, struct score_patch *a, bool count, struct err *e)
 {
     for (;;) {
-        struct err why = {""};
+        struct err why = {0};
         enum score_next n = score_file_next(p->file, a, &why);
         if (n == SCORE_PATCH && is_outside(p, a)) {
             err_set(&why,

@@ -146,7 +146,7 @@ static int open_scratches(struct spectrum *b, struct err *e)
     b->scratch = memory_need((size_t)b->threads, sizeof *b->scratch);
     for (int t = 0; t < b->threads; t++)
         if (open_scratch(b, &b->scratch[t]))
-            return err_set(e, "out of memory");
+            return err_memory(e);
     return 0;
 }
 
@@ -204,8 +204,9 @@ static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t
     b->buffer_bytes = b->buffers ? bytes : 0;
     return b->buffers
                ? 0
-               : err_set(e, "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
-                         SPECTRUM_BUFFERS * buffer_bytes >> 20);
+               : err_blame(e, ERR_MEMORY,
+                           "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
+                           SPECTRUM_BUFFERS * buffer_bytes >> 20);
 }
 
 static bool cpu_buffer_free(const struct spectrum *b, int k)

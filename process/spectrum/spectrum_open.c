@@ -94,7 +94,7 @@ static int open_backend(struct spectrum_use *u, const struct spectrum_backend *b
 static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                     struct err *e)
 {
-    struct err why = {""}, more = {""};
+    struct err why = {0}, more = {0};
     char names[256];
     const struct spectrum_backend *cuda = cuda_backend(&why);
     if (cuda && open_backend(u, cuda, s, &more, &why) == 0) {
@@ -103,7 +103,7 @@ static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, stru
         return 0;
     }
     if (s->gds)
-        return err_set(e, "--io gds needs a GPU: %.900s", why.msg);
+        return err_blame(e, why.kind, "--io gds needs a GPU: %.900s", why.msg);
     err_set(note, "using the CPU: %s", why.msg);
     return open_backend(u, &spectrum_cpu, s, &more, e);
 }
@@ -112,7 +112,7 @@ int spectrum_open(struct spectrum_use *u, const struct spectrum_setup *s, struct
                   struct err *e)
 {
     *u = (struct spectrum_use){.backend = &spectrum_cpu};
-    *note = (struct err){""};
+    *note = (struct err){0};
     if (s->choice.kind == SPECTRUM_AUTO)
         return open_any(u, s, note, e);
     const struct spectrum_backend *b =

@@ -5,7 +5,7 @@
 
 static void read_slides(struct result *r)
 {
-    struct err e = {""};
+    struct err e = {0};
     for (int64_t k = 0; k < result_slides(r); k++) {
         struct result_slide s = {0};
         if (result_load_slide(r, k, &s, &e) == 0)
@@ -17,7 +17,7 @@ static void read_slides(struct result *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
-    struct err e = {""};
+    struct err e = {0};
     fuzz_file(data, n, path);
     struct result *r = result_is(path) ? result_open(path, &e) : NULL;
     if (r) {

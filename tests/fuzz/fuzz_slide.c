@@ -73,7 +73,7 @@ static void read_tiles(struct slide *s, const struct slide_info *i)
 static void read_level(const struct slide_file *file, int64_t level)
 {
     struct slide_info i;
-    struct err damage = {""}, e = {""};
+    struct err damage = {0}, e = {0};
     struct head head = {0};
     size_t bytes = 0;
     struct slide *s = slide_open(file, level, 1, &i, &e);

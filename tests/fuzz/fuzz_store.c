@@ -7,7 +7,7 @@
 
 static void read_store(const char *path)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct store *s = store_open(path, &e);
     struct store_extras extras;
     struct store_tissue tissue = {0};
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     char path[FUZZ_PATH];
     struct verify_report report;
     struct store_info info;
-    struct err e = {""};
+    struct err e = {0};
     fuzz_file(data, n, path);
     if (store_is(path)) {
         read_store(path);

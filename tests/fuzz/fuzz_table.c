@@ -34,7 +34,7 @@ static void check_table(const struct table *t, size_t n)
 
 static void table(const char *path, size_t n)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct table t;
     if (table_read(&t, path, &e)) {
         FUZZ_MUST(e.msg[0]);
@@ -66,7 +66,7 @@ static void limits(const char *path)
     struct report_slides s;
     struct report_groups g = {0};
     struct report_limits l = {0};
-    struct err e = {""};
+    struct err e = {0};
     begin(&s, slide);
     if (report_limits_read(path, &l, &e) || report_group(&setup, &s, &g, &e) ||
         report_limits_place(path, &s, &g, &l, &e))
@@ -91,7 +91,7 @@ static void groups(const struct report_setup *setup)
     struct report_groups g = {0};
     struct report_failures f = {0};
     struct report_names names = {0};
-    struct err e = {""};
+    struct err e = {0};
     begin(&s, slide);
     if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &f, &e)) {
         FUZZ_MUST(e.msg[0]);

@@ -29,7 +29,7 @@ enum { MOST_WORDS = 32 };
 
 static void numbers(const char *text)
 {
-    struct err e = {""};
+    struct err e = {0};
     int64_t a, b;
     double x;
     enum progress_when when;
@@ -56,7 +56,7 @@ static int add(void *ctx, const char *path, struct err *e)
 static void lists(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
-    struct err e = {""};
+    struct err e = {0};
     size_t bytes = 0;
     fuzz_file(data, n, path);
     cli_list(path, add, &bytes, &e);
@@ -176,7 +176,7 @@ static void regions(uint8_t which, const uint8_t *data, size_t n)
     const char *names[] = {"Tumor", ""};
     const struct geojson_classes classes = {names, which % 3};
     char path[FUZZ_PATH];
-    struct err e = {""};
+    struct err e = {0};
     struct polygons p;
     fuzz_file(data, n, path);
     if (geojson_read(path, &classes, &p, &e)) {
@@ -213,7 +213,7 @@ static void mask(const uint8_t *data, size_t n)
     enum { WIDTH = 300, HEIGHT = 200, CELL = 32, CELLS = 10 * 7 };
     char path[FUZZ_PATH];
     uint8_t cells[CELLS];
-    struct err e = {""};
+    struct err e = {0};
     uint8_t *copy = malloc(n + 1);
     FUZZ_MUST(copy);
     memcpy(copy, data, n);
