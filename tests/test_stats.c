@@ -22,6 +22,16 @@ static void test_quantiles_skip_missing_values(void)
     EXPECT(isnan(stats_quantile(v, 0, 0.5)));
 }
 
+static void test_angles(void)
+{
+    double v[] = {350, 10, NAN, 2, 358, 180}, work[6];
+    EXPECT(stats_turn(1, 359) == 2 && stats_turn(359, 1) == -2 && isnan(stats_turn(NAN, 1)));
+    stats_unwrap(v, 6, work);
+    const struct stats_summary s = stats_summarise(v, 6, work);
+    EXPECT(s.n == 5 && fabs(stats_turn(s.q50, 2)) < 1e-9 && s.mad == 8);
+    stats_unwrap(work, 0, work);
+}
+
 static void test_scores(void)
 {
     double v[11], work[11];
@@ -237,7 +247,7 @@ static void test_bad_tables(void)
 
 int main(void)
 {
-    return UNIT_RUN("stats", UNIT(quantiles_skip_missing_values), UNIT(scores),
+    return UNIT_RUN("stats", UNIT(quantiles_skip_missing_values), UNIT(angles), UNIT(scores),
                     UNIT(skewed_numbers_have_a_long_side), UNIT(median_of_functions),
                     UNIT(distance_of_histograms), UNIT(hostile_texts), UNIT(csv_cells),
                     UNIT(csv_numbers), UNIT(base64), UNIT(tables), UNIT(bad_tables));

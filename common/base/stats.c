@@ -4,6 +4,35 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* --- angles --- */
+
+double stats_turn(double a, double b)
+{
+    const double turn = remainder(a - b, 360);
+    return turn == 180 ? -180 : turn;
+}
+
+static void unwrap_about(double *v, int64_t n, double middle)
+{
+    for (int64_t k = 0; k < n; k++)
+        v[k] = middle + stats_turn(v[k], middle);
+}
+
+void stats_unwrap(double *v, int64_t n, double *work)
+{
+    double x = 0, y = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (!isnan(v[k])) {
+            x += cos(v[k] * M_PI / 180);
+            y += sin(v[k] * M_PI / 180);
+        }
+    unwrap_about(v, n, atan2(y, x) * 180 / M_PI);
+    for (int64_t k = 0; k < n; k++)
+        work[k] = v[k];
+    const double median = stats_quantile(work, stats_sort(work, n), 0.5);
+    unwrap_about(v, n, median < 0 ? median + 360 : median);
+}
+
 /* --- quantiles --- */
 
 static int by_value(const void *a, const void *b)

@@ -9,6 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The difference of two angles in degrees, a - b, from -180 to less than 180. NaN if one is. */
+double stats_turn(double a, double b);
+/* Replaces angles v[n] in degrees by equal ones within 180 degrees of their median, which is from 0
+ * to 360: the median of the angles about their mean direction. They can then be summarised. */
+void stats_unwrap(double *v, int64_t n, double *work);
+
 /* Fewer values than this have no scores: their median and MAD say too little. */
 enum { STATS_LEAST = 10 };
 /* |z| above this: look at the slide. Iglewicz & Hoaglin, 1993. */

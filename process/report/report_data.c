@@ -57,7 +57,7 @@ static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
         any = true;
         for (int k = 0; k < 3; k++) {
             putc(',', f);
-            html_number(f, v[k], 5);
+            html_number(f, report_metric(m)->angle ? fmod(v[k] + 360, 360) : v[k], 5);
         }
         putc(']', f);
     }

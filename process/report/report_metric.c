@@ -66,8 +66,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                     "angle of the optical densities of the tissue in the thumbnail "
                     "in the plane of hue and saturation (van der Laak, 2000)",
                     .low = "another colour than the others: stain, pen or scanner",
-                    .high = "another colour than the others: stain, pen or scanner", .least = 6,
-                    .look = REPORT_LOOK_SLIDE},
+                    .high = "another colour than the others: stain, pen or scanner", .angle = true,
+                    .least = 6, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_GRAY] =
         {"glass_gray", "brightness of the glass", " levels", 1, "median gray of pure glass",
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",

@@ -201,13 +201,15 @@ static void put_chance(FILE *f, const struct report_view *r)
                 continue;
             scored++;
             set += report_excess(r->slides, r->scores, k, m) > 1;
-            by_chance += stats_by_chance(r->scores->pool[s->pool].summary[m].n);
+            const double sides = !!report_metric(m)->low + !!report_metric(m)->high;
+            by_chance += sides / 2 * stats_by_chance(r->scores->pool[s->pool].summary[m].n);
         }
     if (scored > 0)
         fprintf(f,
                 "<p id=\"chance\">%" PRId64 " number%s of %" PRId64 " %s unusual: more than %.1f "
                 "times the usual spread from the median, and farther where numbers are skewed. "
-                "Chance alone would make about %.1f, if numbers were normally distributed.</p>\n",
+                "Chance alone would make at most about %.1f, if numbers were normally distributed."
+                "</p>\n",
                 set, plural(set), scored, set == 1 ? "is" : "are", STATS_FLAG, by_chance);
 }
 
@@ -344,8 +346,7 @@ static void put_definitions(FILE *f)
            "mean level at 1/4 to 1/2 cycles/px minus the mean level at 1/8 to 1/4 cycles/px, of "
            "one window: the first that slight blur takes away");
     define(f, "comparison group",
-           "the slides of one group that have the same resolution in um/px of the "
-           "computed level, with two significant digits");
+           "the slides of one group whose um/px of the computed level differ by at most 10 %");
     define(
         f, "unusual",
         "robust z = 0.6745 (x - median) / MAD within the comparison group. MAD is the median of "

@@ -7,6 +7,7 @@
 #include "common/base/path.h"
 #include "common/store/store.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,7 +21,9 @@ bool report_limit_holds(const struct report_limit *l, int32_t group)
 
 bool report_limit_breaks(const struct report_limit *l, double x, double threshold)
 {
-    return l->above ? x > threshold : x < threshold; /* false for NaN */
+    const double beyond =
+        report_metric(l->metric)->angle ? stats_turn(x, threshold) : x - threshold;
+    return l->above ? beyond > 0 : beyond < 0; /* false for NaN */
 }
 
 /* --- reading --- */
@@ -34,8 +37,12 @@ static int read_threshold(const char *where, const char *text, double *out, stru
 /* Can both thresholds be met? */
 static int check_thresholds(const struct report_limit *l, struct err *e)
 {
+    const double thresholds[] = {l->warn, l->fail};
     if (isnan(l->warn) && isnan(l->fail))
         return err_set(e, "neither warn nor fail has a number");
+    for (int k = 0; k < 2 && report_metric(l->metric)->angle; k++)
+        if (thresholds[k] < 0 || thresholds[k] >= 360)
+            return err_set(e, "%g is not an angle from 0 to less than 360", thresholds[k]);
     if (isnan(l->warn) || isnan(l->fail) || report_limit_breaks(l, l->fail, l->warn))
         return 0;
     return err_set(e, "warn %g is never met: a slide %s %g fails already; exchange them", l->warn,
@@ -221,7 +228,8 @@ static struct report_reason *say(struct list *l, enum report_verdict verdict, do
 static struct report_reason *say(struct list *l, enum report_verdict verdict, double strength,
                                  const char *fmt, ...)
 {
-    struct report_reason *x = &l->reason[l->n < REPORT_MOST_REASONS - 1 ? l->n++ : l->n];
+    assert(l->n < REPORT_MOST_REASONS);
+    struct report_reason *x = &l->reason[l->n++];
     va_list ap;
     *x = (struct report_reason){.verdict = verdict, .strength = strength, .x = NAN, .y = NAN};
     va_start(ap, fmt);
@@ -531,25 +539,58 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 
 /* --- limits --- */
 
-static void say_limits(const struct report_view *r, int64_t k, struct list *l)
+/* A limit that a number breaks, and which of its thresholds. */
+struct broken {
+    const struct report_limit *limit; /* NULL: none */
+    bool fail;
+    double threshold;
+};
+
+/* Of all limits on one side of a number that hold for slide k, the one that matters most: one that
+ * fails before one that warns, and the farthest of these. */
+static struct broken find_broken(const struct report_view *r, int64_t k, int metric, bool above)
 {
-    char own[64];
-    for (int64_t n = 0; n < r->limits->n; n++) {
-        const struct report_limit *x = &r->limits->limit[n];
-        const double value = report_value(r->slides, r->scores, k, x->metric);
+    const double value = report_value(r->slides, r->scores, k, metric);
+    struct broken most = {NULL, false, NAN};
+    for (const struct report_limit *x = r->limits->limit; x < r->limits->limit + r->limits->n;
+         x++) {
         const bool fail = report_limit_breaks(x, value, x->fail);
-        const bool warn = report_limit_breaks(x, value, x->warn);
-        const struct report_metric *m = report_metric(x->metric);
-        if (!report_limit_holds(x, r->groups->of[k]))
+        const double threshold = fail ? x->fail : x->warn;
+        if (x->metric != metric || x->above != above || !report_limit_holds(x, r->groups->of[k]) ||
+            !report_limit_breaks(x, value, threshold) || (most.fail && !fail))
             continue;
-        if (isnan(value))
-            say(l, REPORT_REVIEW, OF_LIMIT, "%s is not known, and has a limit", m->title);
-        else if (fail || warn)
-            say(l, fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %s, %s the limit of %g%s",
-                m->title, shown(own, x->metric, value), x->above ? "above" : "below",
-                (fail ? x->fail : x->warn) * (report_is_share(x->metric) ? 100 : 1), m->unit)
+        if (!most.limit || (fail && !most.fail) ||
+            report_limit_breaks(x, threshold, most.threshold))
+            most = (struct broken){x, fail, threshold};
+    }
+    return most;
+}
+
+static void say_limits_of(const struct report_view *r, int64_t k, int metric, struct list *l)
+{
+    const double value = report_value(r->slides, r->scores, k, metric);
+    const struct report_metric *m = report_metric(metric);
+    char own[64];
+    for (int above = 0; above < 2; above++) {
+        const struct broken b = find_broken(r, k, metric, above);
+        if (b.limit)
+            say(l, b.fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %s, %s the limit of %g%s",
+                m->title, shown(own, metric, value), above ? "above" : "below",
+                b.threshold * (report_is_share(metric) ? 100 : 1), m->unit)
                 ->look = m->look;
     }
+    for (int64_t n = 0; n < r->limits->n && isnan(value); n++)
+        if (r->limits->limit[n].metric == metric &&
+            report_limit_holds(&r->limits->limit[n], r->groups->of[k])) {
+            say(l, REPORT_REVIEW, OF_LIMIT, "%s is not known, and has a limit", m->title);
+            return;
+        }
+}
+
+static void say_limits(const struct report_view *r, int64_t k, struct list *l)
+{
+    for (int metric = 0; metric < REPORT_NUMBERS; metric++)
+        say_limits_of(r, k, metric, l);
 }
 
 /* --- what a slide lacks --- */

@@ -181,8 +181,14 @@ static void find_usual(const struct work *w, int32_t pool, int m)
     }
 }
 
+static double difference(const struct report_metric *x, double value, double usually)
+{
+    return x->angle ? stats_turn(value, usually) : value - usually;
+}
+
 static void score_metric(const struct work *w, int32_t pool, int metric, struct room *m)
 {
+    const struct report_metric *x = report_metric(metric);
     const struct report_slides *s = w->slides;
     struct report_score *of = w->out->of;
     struct stats_summary *sum = &w->out->pool[pool].summary[metric];
@@ -190,12 +196,15 @@ static void score_metric(const struct work *w, int32_t pool, int metric, struct 
     for (int64_t k = 0; k < s->n; k++)
         if (is_reference(w, k, pool))
             m->values[n++] = report_value(s, w->out, k, metric);
+    if (x->angle)
+        stats_unwrap(m->values, n, m->work);
     *sum = stats_summarise(m->values, n, m->work);
-    if (sum->mad < report_metric(metric)->floor)
-        sum->mad = report_metric(metric)->floor;
+    if (sum->mad < x->floor)
+        sum->mad = x->floor;
     for (int64_t k = 0; k < s->n && report_is_scored(metric); k++)
         if (of[k].pool == pool)
-            of[k].z[metric] = stats_z(sum, report_value(s, w->out, k, metric));
+            of[k].z[metric] = stats_z(
+                sum, sum->q50 + difference(x, report_value(s, w->out, k, metric), sum->q50));
     find_usual(w, pool, metric);
 }
 
@@ -265,21 +274,22 @@ static void measure_blur(const struct work *w, int32_t pool)
     }
 }
 
-/* The pointwise median of a pool's cumulative histograms, some bins at a time. -1: no memory. */
-static int find_median(const struct work *w, int32_t pool, struct room *m)
+/* The pointwise median of the cumulative histograms of the slides that say what is usual, some bins
+ * at a time. -1: no memory. */
+static int find_median(const struct work *w, int32_t pool, int64_t slides, struct room *m)
 {
     const struct report_slides *s = w->slides;
     const struct report_pool *q = &w->out->pool[pool];
-    const int64_t bins = s->params.bins, room = TILE_BYTES / (int64_t)sizeof(float) / q->counted;
+    const int64_t bins = s->params.bins, room = TILE_BYTES / (int64_t)sizeof(float) / slides;
     const int64_t width = room < STATS_BLOCK ? STATS_BLOCK : room < bins ? room : bins;
-    float *tile = malloc((size_t)q->counted * (size_t)width * sizeof *tile);
+    float *tile = malloc((size_t)slides * (size_t)width * sizeof *tile);
     if (!tile)
         return -1;
     for (int64_t first = 0; first < bins; first += width) {
         const int64_t cols = bins - first < width ? bins - first : width;
         int64_t n = 0;
         for (int64_t k = 0; k < s->n; k++) {
-            const float *cdf = w->out->of[k].pool == pool ? report_cdf(s, k) : NULL;
+            const float *cdf = is_reference(w, k, pool) ? report_cdf(s, k) : NULL;
             if (!cdf)
                 continue;
             m->cdfs[n] = memcpy(tile + n * width, cdf + first, (size_t)cols * sizeof *tile);
@@ -299,14 +309,16 @@ static int measure_distances(const struct work *w, int32_t pool, struct room *m,
     const double width = (p->high_db - p->low_db) / (double)p->bins;
     struct report_pool *q = &w->out->pool[pool];
     struct report_score *of = w->out->of;
+    int64_t references = 0;
     for (int64_t k = 0; k < s->n; k++) {
         q->n += of[k].pool == pool;
         q->counted += of[k].pool == pool && s->slide[k].curves >= 0;
+        references += is_reference(w, k, pool) && s->slide[k].curves >= 0;
     }
-    if (q->counted == 0)
+    if (references == 0)
         return 0;
     q->median = malloc((size_t)p->bins * sizeof *q->median);
-    if (!q->median || find_median(w, pool, m))
+    if (!q->median || find_median(w, pool, references, m))
         return err_memory(e);
     for (int64_t k = 0; k < s->n; k++) {
         const float *cdf = of[k].pool == pool ? report_cdf(s, k) : NULL;
@@ -338,7 +350,8 @@ static bool matters(const struct report_metric *x, double value, double usually)
 {
     const double least = x->least * (x->ratio ? usually : 1);
     const double low = fmin(value, usually), high = fmax(value, usually);
-    return high - low >= least && (x->times == 0 || high >= x->times * low);
+    return fabs(difference(x, value, usually)) >= least &&
+           (x->times == 0 || high >= x->times * low);
 }
 
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
@@ -583,7 +596,11 @@ static void fill(struct pool *p)
             p->slide[p->n++] = k;
     for (int a = 0; a < NUMBERS; a++) {
         for (int64_t k = 0; k < p->n; k++)
-            p->v[a][k] = p->x[k] = number_of(p, p->slide[k], a);
+            p->v[a][k] = number_of(p, p->slide[k], a);
+        if (a < METRICS && report_metric(metrics[a])->angle)
+            stats_unwrap(p->v[a], p->n, p->work);
+        for (int64_t k = 0; k < p->n; k++)
+            p->x[k] = p->v[a][k];
         const struct stats_summary s = stats_summarise(p->x, p->n, p->work);
         for (int64_t k = 0; k < p->n; k++)
             p->v[a][k] = s.mad > 0 ? (p->v[a][k] - s.q50) / s.mad : NAN;

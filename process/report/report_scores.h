@@ -32,7 +32,7 @@ struct report_pool {
     /* What is usual: z from -usual[m][0] to usual[m][1], and values up to most[m]. */
     double usual[REPORT_METRICS][2], most[REPORT_METRICS];
     double blurred_below; /* dB of focus_db; NAN: not known */
-    float *median;        /* [bins]: the median CDF; owned; NULL if counted is 0 */
+    float *median; /* [bins]: the median CDF; owned; NULL: no slide that counts has windows */
 };
 
 /* Starts as {0}. */

@@ -59,6 +59,7 @@ struct report_metric {
     int digits;        /* behind the point, as shown */
     const char *definition;
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
+    bool angle;             /* degrees: 359 and 1 differ by 2 */
     bool ratio;             /* %s of the words is how many times the median the value is */
     double most;            /* values above are a flag; 0: none */
     bool widens;            /* up to twice as much, where the group's slides are near that */

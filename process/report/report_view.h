@@ -34,7 +34,8 @@ int report_limits_read(const char *path, struct report_limits *l, struct err *e)
 /* Finds the groups of limits, once they are known. Reports limits that no slide can break. */
 int report_limits_place(const char *path, const struct report_slides *s,
                         const struct report_groups *g, struct report_limits *l, struct err *e);
-/* Does a limit hold for a slide of this group, and is x beyond a threshold of it? */
+/* Does a limit hold for a slide of this group, and is x beyond a threshold of it? An angle is above
+ * a threshold if the shorter turn from there to it is upwards. */
 bool report_limit_holds(const struct report_limit *l, int32_t group);
 bool report_limit_breaks(const struct report_limit *l, double x, double threshold);
 void report_limits_free(struct report_limits *l);
@@ -116,7 +117,8 @@ struct report_reason {
     char text[512];
 };
 
-enum { REPORT_MOST_REASONS = REPORT_METRICS + 16 };
+/* Each number by itself, by a limit above and one below, and what a slide lacks. */
+enum { REPORT_MOST_REASONS = 3 * REPORT_NUMBERS + 16 };
 /* The reasons of slide k, the strongest first; returns their number. */
 int report_reasons(const struct report_view *r, int64_t k,
                    struct report_reason reasons[REPORT_MOST_REASONS]);
