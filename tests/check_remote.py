@@ -112,7 +112,7 @@ def test_pixels_and_requests():
             expect(n == 0 and (again == got).all(), "%s: %d requests for cached blocks", codec, n)
             expect((s.read_region(-10, -10, 1600, 1200) == local.read_region(-10, -10, 1600, 1200)).all(), codec)
             expect((s.tissue == local.tissue).all() and (s.thumbnail == local.thumbnail).all(), "maps")
-            expect(s.references()["refs"]["pixels/0.0.0"][0] == server.url + "remote.h5", "index")
+            expect(s.references()["refs"]["0/0.0.0"][0] == server.url + "remote.h5", "index")
             s.close()
             rejects(["is closed"], s.read_region, 0, 0, 10, 10)
 

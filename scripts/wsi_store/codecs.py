@@ -15,6 +15,8 @@ from .filters import J2K_NAME, NAME, plugin_paths
 
 Shape = tuple[int, int, int]
 Unpack = Callable[..., Array]
+JP2_BOXES = 85  # bytes before the codestream in a chunk of codec j2k (FORMAT.md)
+SRGB, SYCC = 16, 18  # colour spaces of a JP2 file
 
 
 def as_pixels(data: Any, shape: Shape) -> Array:
@@ -120,8 +122,8 @@ def _plugin() -> Unpack:
     raise ImportError(NAME)
 
 
-def _j2k() -> Unpack:
-    """Our own plug-in for JPEG 2000: other decoders leave the conversion of colours to their users."""
+def _j2k_plugin() -> Unpack:
+    """Our own plug-in for JPEG 2000."""
     for path in plugin_paths(J2K_NAME):
         with contextlib.suppress(OSError, AttributeError):
             decode = ctypes.CDLL(path).h5j2k_decode
@@ -136,20 +138,34 @@ def _j2k() -> Unpack:
     raise ImportError(J2K_NAME)
 
 
+def _j2k_imagecodecs() -> Unpack:
+    """Chunks in sRGB alone: imagecodecs rounds YCbCr otherwise than FORMAT.md says."""
+    from imagecodecs import jpeg2k_decode
+
+    def unpack(data: bytes, shape: Shape) -> Array:
+        if struct.unpack_from(">I", data, data.find(b"colr", 0, JP2_BOXES) + 7)[0] != SRGB:
+            raise ValueError("its colours are YCbCr, which only %s converts" % J2K_NAME)
+        return np.asarray(jpeg2k_decode(data)).reshape(shape)
+    return unpack
+
+
 JPEG: dict[str, Callable[[], Unpack]] = {"plugin": _plugin, "simplejpeg": _simplejpeg, "turbojpeg": _turbojpeg,
                                          "imagecodecs": _imagecodecs, "opencv": _opencv}
-CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd, "j2k": _j2k}
-# the compressor that Zarr calls for a codec; there is none for the chunks of lz4
+J2K = (_j2k_plugin, _j2k_imagecodecs)
+CODECS = {"none": _none, "deflate": _deflate, "lz4": _lz4, "zstd": _zstd}
+# the compressor of Zarr 2 for a codec: those of numcodecs and of imagecodecs
 ZARR = {"none": None, "deflate": {"id": "zlib", "level": 1}, "zstd": {"id": "zstd", "level": 1},
-        "jpeg": {"id": "imagecodecs_jpeg"}}
+        "lz4": {"id": "imagecodecs_lz4h5"}, "jpeg": {"id": "imagecodecs_jpeg"}, "j2k": {"id": "imagecodecs_jpeg2k"}}
 REMEDY = {"lz4": "pip install lz4", "zstd": "pip install zstandard",
           "jpeg": "pip install simplejpeg, or set HDF5_PLUGIN_PATH to the folder of libh5jpeg.so",
-          "j2k": "set HDF5_PLUGIN_PATH to the folder of libh5j2k.so"}
+          "j2k": "pip install imagecodecs, or set HDF5_PLUGIN_PATH to the folder of libh5j2k.so"}
 
 
 def find_unpacker(path: str, codec: str, jpeg: str | None, hdf5_unpacks: Callable[[], bool]) -> Unpack | None:
     """The first of the codec's functions that works here, or None: HDF5 must unpack."""
     makers = [CODECS[codec]] if codec in CODECS else []
+    if codec == "j2k":
+        makers = list(J2K)
     if codec == "jpeg":
         makers = [JPEG[jpeg]] if jpeg else list(JPEG.values())
     for make in makers:

@@ -2,30 +2,26 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, Callable
+
+# what pip calls a module
+PACKAGES = {"PIL": "pillow", "PIL.Image": "pillow", "google_crc32c": "google-crc32c"}
 
 
 def _write_patches(o: argparse.Namespace) -> None:
-    import PIL.Image
-
+    from .patches import WRITERS, patches_of
     from .store import open_store
     with open_store(o.store) as s:
         os.makedirs(o.output, exist_ok=True)
-        n = 0
-        with open(os.path.join(o.output, "patches.csv"), "w", newline="") as f:
-            table = csv.writer(f)
-            table.writerow(["file", "x", "y", "size", "downsample"])
-            for x, y, pixels in s.patches(o.size, o.stride, o.min_tissue, o.limit, o.seed):
-                name = "x%06d_y%06d.%s" % (x, y, "jpg" if o.format == "jpeg" else "png")
-                image = PIL.Image.fromarray(pixels if s.channels == 3 else pixels[:, :, 0])
-                image.save(os.path.join(o.output, name), **({"quality": o.quality} if o.format == "jpeg" else {}))
-                table.writerow([name, x, y, o.size, s.downsample])
-                n += 1
-    print("%d patches and patches.csv in %s" % (n, o.output), file=sys.stderr)
+        n = kept = 0
+        with WRITERS[o.format](o.output, s, o.quality) as write:
+            for patch in patches_of(s, o.size, o.stride, o.min_tissue, o.limit, o.seed, o.format):
+                write(patch)
+                n, kept = n + 1, kept + (patch.jpeg is not None)
+    print("%d patches%s in %s" % (n, ", %d of them tiles of the slide as they are" % kept if kept else "", o.output), file=sys.stderr)
 
 
 def _write_coords(o: argparse.Namespace) -> None:
@@ -60,6 +56,48 @@ def _write_index(o: argparse.Namespace) -> None:
     print()
 
 
+def _each(o: argparse.Namespace, work: Callable[[str], str]) -> None:
+    """Does the work for each store and prints what it says. Those that fail are named, and the rest is done."""
+    from .base import StoreError
+    failed = 0
+    for path in o.stores:
+        try:
+            print(work(path), file=sys.stderr)
+        except (StoreError, OSError) as e:
+            print("wsi-store: %s" % e, file=sys.stderr)
+            failed += 1
+    if failed:
+        sys.exit("wsi-store: %d of %d stores failed" % (failed, len(o.stores)))
+
+
+def _write_zarr(o: argparse.Namespace) -> None:
+    from .ome_zarr import write_ome_zarr
+
+    def work(path: str) -> str:
+        folder, made = write_ome_zarr(path, o.copy, o.codec, o.force)
+        return "%s: %s" % (folder, "made" if made else "is there already")
+    _each(o, work)
+
+
+def _write_dicom(o: argparse.Namespace) -> None:
+    from .dicom import table_of, write_dicom
+    key = b""
+    if o.key:
+        with open(o.key, "rb") as f:
+            key = f.read()
+    table = table_of(o.meta) if o.meta else {}
+
+    def work(path: str) -> str:
+        name = os.path.splitext(os.path.basename(path))[0]
+        return ", ".join(write_dicom(path, o.output, key, table.get(name)))
+    _each(o, work)
+
+
+def _write_windows(o: argparse.Namespace) -> None:
+    from .windows import write_windows
+    print("%s: %d windows" % (o.output, write_windows(o.results, o.output)), file=sys.stderr)
+
+
 def main() -> None:
     p = argparse.ArgumentParser(prog="wsi-store", description="Reads the patch stores of wsi2h5.",
                                 epilog="example: wsi-store patches slide.h5 -o patches --min-tissue 0.5 --limit 1000")
@@ -72,7 +110,8 @@ def main() -> None:
     c.add_argument("--min-tissue", type=float, default=0.0, metavar="F", help="only patches with this fraction of tissue")
     c.add_argument("--limit", type=int, metavar="N", help="at most N patches, the first ones")
     c.add_argument("--seed", type=int, metavar="K", help="with --limit: a random choice instead of the first ones")
-    c.add_argument("--format", choices=("png", "jpeg"), default="png", help="default: %(default)s")
+    c.add_argument("--format", choices=("png", "jpeg", "tfrecord", "webdataset"), default="png",
+                   help="default: %(default)s; the last two keep the slide's JPEG tiles where a patch is one")
     c.add_argument("--quality", type=int, default=90, metavar="Q", help="of JPEG (default: %(default)s)")
     c.set_defaults(run=_write_patches)
     c = commands.add_parser("coords", help="write the coordinates of patches for TRIDENT and CLAM")
@@ -92,6 +131,22 @@ def main() -> None:
     c.add_argument("store", metavar="STORE")
     c.add_argument("--url", help="where readers will find the store, such as s3://bucket/slide.h5 (default: its path)")
     c.set_defaults(run=_write_index)
+    c = commands.add_parser("zarr", help="make NAME.ome.zarr beside each store: an OME-Zarr image whose level 0 is the store")
+    c.add_argument("stores", metavar="STORE", nargs="+")
+    c.add_argument("--copy", action="store_true", help="copy the store into it instead of a link")
+    c.add_argument("--codec", choices=("zstd", "jpeg"), help="of the coarser levels (default: jpeg if the store keeps JPEG tiles)")
+    c.add_argument("--force", action="store_true", help="replace the image of another store")
+    c.set_defaults(run=_write_zarr)
+    c = commands.add_parser("dicom", help="write DICOM whole-slide images of the slide's own JPEG or JPEG 2000 tiles")
+    c.add_argument("stores", metavar="STORE", nargs="+")
+    c.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder, created if it does not exist")
+    c.add_argument("--key", metavar="FILE", help="a secret, without which nobody can tell the UIDs from the slide")
+    c.add_argument("--meta", metavar="CSV", help="a table of slide and patient_id, patient_name, study_uid, accession_number")
+    c.set_defaults(run=_write_dicom)
+    c = commands.add_parser("windows", help="write the numbers of all windows of results as a table of Parquet")
+    c.add_argument("results", metavar="RESULT", nargs="+", help="of h5spec, also merged ones")
+    c.add_argument("-o", dest="output", metavar="FILE", required=True)
+    c.set_defaults(run=_write_windows)
     o = p.parse_args()
     try:
         from .base import StoreError
@@ -100,6 +155,6 @@ def main() -> None:
     try:
         o.run(o)
     except ImportError as e:
-        sys.exit("wsi-store: %s; pip install pillow" % e)
+        sys.exit("wsi-store: %s; pip install %s" % (e, PACKAGES.get(str(e.name), e.name)))
     except (StoreError, ValueError, OSError) as e:
         sys.exit("wsi-store: %s" % e)

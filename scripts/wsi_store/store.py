@@ -10,7 +10,7 @@ import os
 import random
 import threading
 import zlib
-from typing import Any, Callable, Iterator, Mapping, overload
+from typing import Any, Callable, Iterable, Iterator, Mapping, overload
 
 import h5py
 import numpy as np
@@ -31,9 +31,7 @@ def open_store(path: Path, crc: bool = True, jpeg: str | None = None, cache_byte
 
     `path` may be a URL of fsspec, such as s3://bucket/slide.h5 or https://host/slide.h5, with `storage_options` for its
     file system. It is read in blocks of `block_bytes`, of which the last `block_cache_bytes` are kept."""
-    s = Store(path, crc, jpeg, cache_bytes, storage_options, block_bytes, block_cache_bytes)
-    s._unpack  # whether anything here unpacks the chunks shows now
-    return s
+    return Store(path, crc, jpeg, cache_bytes, storage_options, block_bytes, block_cache_bytes)
 
 
 class _Group:
@@ -302,24 +300,26 @@ class Store:
                 self._cached -= self._cache.popitem(last=False)[1].nbytes
 
     def references(self, url: str | None = None) -> dict[str, Any]:
-        """A dict in the reference format of kerchunk (version 1), which presents the pixels as the Zarr array `pixels`
-        [height][width][channels] u8. Readers find the store at `url` (None: its full path). A chunk of Zarr is a chunk
-        of the store, and one that the store left out has no entry."""
+        """A dict in the reference format of kerchunk (version 1), which presents the pixels as the array `0` [height][width]
+        [channels] u8 of a group of Zarr 2, with the attributes that TIAToolbox's FsspecJsonWSIReader needs. Readers find
+        the store at `url` (None: its full path). A chunk of Zarr is a chunk of the store, and one that the store left
+        out has no entry."""
         if self.codec not in ZARR:
             raise StoreError("%s: Zarr cannot read codec %s; convert the slide with another codec" % (self.path, self.codec))
         array = {"zarr_format": 2, "shape": [self.height, self.width, self.channels], "chunks": list(self._chunk),
                  "dtype": "|u1", "compressor": ZARR[self.codec], "fill_value": WHITE, "order": "C", "filters": None}
-        attributes = {"_ARRAY_DIMENSIONS": ["y", "x", "c"], "level": self.attrs["level"],
-                      "mpp_x": self.mpp and self.mpp[0], "mpp_y": self.mpp and self.mpp[1]}
-        refs: dict[str, Any] = {".zgroup": json.dumps({"zarr_format": 2}), "pixels/.zarray": json.dumps(array),
-                "pixels/.zattrs": json.dumps(attributes)}
+        power = self.attrs.get("objective_power")
+        metadata = {"mpp": self.mpp, "objective_power": power and power / self.downsample, "vendor": self.attrs.get("vendor")}
+        refs: dict[str, Any] = {".zgroup": json.dumps({"zarr_format": 2}), "0/.zarray": json.dumps(array),
+                                ".zattrs": json.dumps({"multiscales": [{"datasets": [{"path": "0"}], "metadata": metadata}]}),
+                                "0/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["Y", "X", "S"]})}
         raw, url = 0, url or (self.path if is_url(self.path) else os.path.realpath(self.path))
         for row in range(-(-self.height // self._chunk[0])):
             g, r = self._group_of(row * self._chunk[0])
             for k, n in enumerate(g.bytes[r]):
                 raw += g.raw[r][k]
                 if n > 0:
-                    refs["pixels/%d.%d.0" % (row, k)] = [url, g.at[r][k], n]
+                    refs["0/%d.%d.0" % (row, k)] = [url, g.at[r][k], n]
         if raw:
             raise StoreError("%s: %d chunks are stored without compression, which Zarr cannot mix with others; "
                              "convert the slide with --codec none or jpeg" % (self.path, raw))
@@ -415,6 +415,17 @@ class Store:
             out[...] = np.frombuffer(data, np.uint8).reshape(n, -1, self.channels)[:, col:col + m]
         elif several and (g.name, r, k) in several or not self._decode_once(out, g, r, k, row, col):
             out[...] = self._pixels(g, r, k, row + n)[row:row + n, col:col + m]
+
+    def _chunks_in_order(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[_Group, int, int]]:
+        """Group, row in the group and column of the slide's chunks (row, column)."""
+        for row, column in places:
+            g, r = self._group_of(row * self._chunk[0])
+            yield g, r, column
+
+    @property
+    def icc_profile(self) -> bytes | None:
+        """The slide's colour profile, or None."""
+        return self._read_h5(lambda f: f["icc_profile"][()].tobytes() if "icc_profile" in f else None)
 
     @property
     def tile_status(self) -> Array:
@@ -530,10 +541,7 @@ class Store:
         if "table" in f:
             return self._result_of(f["table"], slide, path)
         s = self._slide_of(f, slide, path)
-        maps = {k[len("window_"):]: _values(d) for k, d in s.items() if k.startswith("window_")}
-        j, i = np.nonzero(~np.isnan(maps["mean_db"]))
-        stride = int(s.attrs["stride"])
-        return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
+        return counted_windows(s)
 
     def _result_of(self, table: h5py.Group, name: str | None, path: str) -> str:
         """The path of this slide's result, which lies in the folder of the table or below."""
@@ -560,6 +568,14 @@ class Store:
         if stem in slides and not mine:
             return slides[stem]
         raise StoreError("%s: has no slide %s" % (result, stem))
+
+
+def counted_windows(slide: h5py.Group) -> dict[str, Any]:
+    """Equally long arrays of the windows of a slide in a result that count: x, y, and each map without "window_"."""
+    maps = {k[len("window_"):]: _values(d) for k, d in slide.items() if k.startswith("window_")}
+    j, i = np.nonzero(~np.isnan(maps["mean_db"]))
+    stride = int(slide.attrs["stride"])
+    return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
 
 
 def _values(d: h5py.Dataset) -> Any:

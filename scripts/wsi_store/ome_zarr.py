@@ -1,0 +1,312 @@
+"""A store as an OME-Zarr image (version 0.5, Zarr 3), which copies none of its pixels.
+
+    slide.h5           the store; an index of 16 bytes per tile is appended, which HDF5 does not see
+    slide.ome.zarr/    zarr.json: axes, um per px, channels
+        0/             the level of the store. Its one shard, c/0/0/0, is a link to the store
+        1/, 2/ ...     means of 2 x 2 px of the level before, down to 512 px
+
+The index is that of the codec `sharding_indexed` of Zarr 3: for each tile of the level, row by row, its offset and its
+bytes as uint64, 2^64 - 1 twice where the store has none, then their CRC-32C, as the last bytes of the file.
+Codecs have the names of Zarr's specification, or those of the package imagecodecs, which registers them for zarr-python.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import filecmp
+import functools
+import io
+import json
+import os
+import shutil
+import struct
+import tempfile
+import threading
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from .base import Array, StoreError
+from .files import Path, is_url
+from .store import Store
+
+ABSENT = 2 ** 64 - 1
+SMALLEST = 512  # px of the longer side, to which levels are made
+INNER = 256  # px of a chunk of the levels that are made
+BLOCK = 8 * INNER  # px of a level that are made at a time
+QUALITY = 90  # of JPEG in the levels that are made
+BYTES = {"name": "bytes"}
+# the codecs that turn a chunk [rows][columns][channels] into what the store holds
+CHUNKS: dict[str, list[dict[str, Any]]] = {
+    "none": [BYTES], "zstd": [BYTES, {"name": "zstd", "configuration": {"level": 1, "checksum": False}}],
+    "deflate": [BYTES, {"name": "imagecodecs_zlib", "configuration": {"level": 1}}],
+    "lz4": [BYTES, {"name": "imagecodecs_lz4h5"}], "jpeg": [{"name": "imagecodecs_jpeg"}],
+    "j2k": [{"name": "imagecodecs_jpeg2k"}]}
+LEVELS = ("zstd", "jpeg")  # codecs of the levels that are made
+
+
+def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, force: bool = False) -> tuple[str, bool]:
+    """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was there already. Level 0 is
+    a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
+    coarser levels: zstd, or jpeg of quality 90 (None: jpeg if the store keeps JPEG tiles). An image of
+    another store of this name is replaced with `force` only."""
+    path = os.fspath(store)
+    folder = _folder_of(path)
+    with Store(path, True, None, 0) as s:
+        if codec not in (None, *LEVELS):
+            raise ValueError("the codec of the coarser levels is one of %s, not %s" % (", ".join(LEVELS), codec))
+        append_index(s)
+        if os.path.lexists(folder) and not force:
+            if _is_of(folder, path):
+                return folder, False
+            raise StoreError("%s: exists and is not of this store; --force replaces it" % folder)
+        with _folder(folder) as part:
+            _write(s, part, copy, codec or ("jpeg" if s.codec == "jpeg" else "zstd"))
+    return folder, True
+
+
+def _folder_of(path: str) -> str:
+    return (path[:-len(".h5")] if path.endswith(".h5") else path) + ".ome.zarr"
+
+
+class Level:
+    """A level that was made: its chunks of INNER x INNER px."""
+    rows = cols = INNER
+
+    def __init__(self, folder: str, shape: tuple[int, int, int]) -> None:
+        self._path, self._channels = os.path.join(folder, "c", "0", "0", "0"), shape[2]
+        with open(os.path.join(folder, "zarr.json"), encoding="utf-8") as f:
+            described = json.load(f)
+        self._codec = next(c for c in LEVELS if described == _array(shape, (INNER, INNER), c))
+        self._columns = -(-shape[1] // INNER)
+        n = -(-shape[0] // INNER) * self._columns
+        with open(self._path, "rb") as f:
+            f.seek(-16 * n - 4, os.SEEK_END)
+            self._at = np.frombuffer(f.read(16 * n), "<u8").reshape(n, 2).tolist()
+
+    def chunk(self, r: int, k: int) -> Array:
+        at, n = self._at[r * self._columns + k]
+        with open(self._path, "rb") as f:
+            f.seek(at)
+            data = f.read(n)
+        if self._codec == "zstd":
+            import zstandard
+            data = zstandard.decompress(data, INNER * INNER * self._channels)
+            return np.frombuffer(data, np.uint8).reshape(INNER, INNER, self._channels)
+        import PIL.Image
+        return np.atleast_3d(np.asarray(PIL.Image.open(io.BytesIO(data))))
+
+
+def made_levels(s: Store) -> list[Level]:
+    """Levels 1 and so on of the image that lies beside the store; none if it is not of this store."""
+    folder = _folder_of(str(s.path))
+    levels: list[Level] = []
+    height, width = s.height, s.width
+    if not is_url(str(s.path)) and _is_of(folder, str(s.path)):
+        while max(height, width) > SMALLEST:
+            height, width = -(-height // 2), -(-width // 2)
+            try:
+                levels.append(Level(os.path.join(folder, str(len(levels) + 1)), (height, width, s.channels)))
+            except (OSError, ValueError, StopIteration):
+                break
+    return levels
+
+
+def index_of(s: Store) -> bytes:
+    """The index of the shard that the store is."""
+    s.load_tables()
+    at: list[tuple[int, int]] = []
+    for g in s._groups:
+        for row in range(len(g.at)):
+            if any(g.raw[row]) and s.codec != "none":
+                raise StoreError("%s: some chunks are stored without compression, which Zarr cannot mix with others; convert "
+                                 "the slide with --codec none or keep" % s.path)
+            at += [(a, n) if n else (ABSENT, ABSENT) for a, n in zip(g.at[row], g.bytes[row])]
+    return index_bytes(at)
+
+
+def index_bytes(at: list[tuple[int, int]]) -> bytes:
+    """The index of chunks with these offsets and bytes."""
+    import google_crc32c
+    table = np.array(at, "<u8").tobytes()
+    return table + struct.pack("<I", google_crc32c.value(table))
+
+
+def append_index(s: Store) -> None:
+    """Puts the index behind the end of the HDF5 file, if it is not there. The time of the file stays."""
+    path, index = str(s.path), index_of(s)
+    with open(path, "r+b") as f:
+        head = f.read(36)
+        end = struct.unpack_from("<Q", head, 28)[0]  # superblock 3: the address behind the last object
+        f.seek(0, os.SEEK_END)
+        size = f.tell()
+        f.seek(max(size - len(index), 0))
+        if f.read() == index and size >= end + len(index):
+            return
+        before = os.fstat(f.fileno())
+        f.seek(end)
+        f.write(index)
+        f.truncate()
+        f.flush()
+        os.fsync(f.fileno())
+        os.utime(f.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _is_of(folder: str, path: str) -> bool:
+    shard = os.path.join(folder, "0", "c", "0", "0", "0")
+    with contextlib.suppress(OSError):
+        return os.path.isfile(os.path.join(folder, "zarr.json")) and (
+            os.path.samefile(shard, path) or filecmp.cmp(shard, path, shallow=False))
+    return False
+
+
+@contextlib.contextmanager
+def _folder(path: str) -> Iterator[str]:
+    """A folder that has its name only once it is complete."""
+    part = tempfile.mkdtemp(prefix=".", suffix=".part", dir=os.path.dirname(path) or ".")
+    try:
+        yield part
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(part, 0o777 & ~umask)
+        if os.path.islink(path):
+            os.unlink(path)
+        elif os.path.lexists(path):
+            shutil.rmtree(path)
+        os.rename(part, path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _write(s: Store, folder: str, copy: bool, codec: str) -> None:
+    os.makedirs(os.path.join(folder, "0", "c", "0", "0"))
+    _write_json(os.path.join(folder, "0", "zarr.json"),
+                _array((s.height, s.width, s.channels), s._chunk[:2], s.codec))
+    _link(str(s.path), os.path.join(folder, "0", "c", "0", "0", "0"), copy)
+    n = _coarser_levels(s, folder, codec)
+    _write_json(os.path.join(folder, "zarr.json"),
+                {"zarr_format": 3, "node_type": "group", "attributes": {"ome": _metadata(s, n)}})
+
+
+def _write_json(path: str, value: Any) -> None:
+    with open(path, "x", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+
+
+def _link(path: str, to: str, copy: bool) -> None:
+    if copy:
+        shutil.copyfile(path, to)
+        return
+    try:
+        os.link(path, to)
+    except OSError:  # another file system, or one without hard links
+        os.symlink(os.path.join("..", "..", "..", "..", "..", os.path.basename(path)), to)
+
+
+def _array(shape: tuple[int, ...], chunk: tuple[int, int], codec: str) -> dict[str, Any]:
+    """zarr.json of a level [rows][columns][channels] in one shard. The axes of OME-Zarr begin with the channels."""
+    (height, width, channels), (rows, cols) = shape, chunk
+    shard = [channels, -(-height // rows) * rows, -(-width // cols) * cols]
+    to_rows = {"name": "transpose", "configuration": {"order": [1, 2, 0]}}
+    inner = {"chunk_shape": [channels, rows, cols], "codecs": [to_rows, *CHUNKS[codec]], "index_location": "end",
+             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}
+    return {"zarr_format": 3, "node_type": "array", "shape": [channels, height, width], "data_type": "uint8",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shard}}, "fill_value": 255,
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "codecs": [{"name": "sharding_indexed", "configuration": inner}], "dimension_names": ["c", "y", "x"],
+            "attributes": {}}
+
+
+def _metadata(s: Store, levels: int) -> dict[str, Any]:
+    """The attribute `ome` of the group. The middle of a pixel of level k lies (2^k - 1) / 2 px behind that of level 0."""
+    unit = {"unit": "micrometer"} if s.mpp else {}
+    x, y = s.mpp or (1.0, 1.0)
+    sets = []
+    for k in range(levels):
+        n, half = 2.0 ** k, (2.0 ** k - 1) / 2
+        sets.append({"path": str(k), "coordinateTransformations": [
+            {"type": "scale", "scale": [1.0, y * n, x * n]}, {"type": "translation", "translation": [0.0, y * half, x * half]}]})
+    colours = (("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF")) if s.channels == 3 else (("gray", "FFFFFF"),)
+    window = {"start": 0, "end": 255, "min": 0, "max": 255}
+    name = os.path.basename(str(s.path))
+    return {"version": "0.5",
+            "multiscales": [{"name": name, "type": "mean", "datasets": sets, "axes": [
+                {"name": "c", "type": "channel"}, {"name": "y", "type": "space", **unit}, {"name": "x", "type": "space", **unit}]}],
+            "omero": {"name": name, "channels": [{"label": label, "color": colour, "active": True, "window": window}
+                                                 for label, colour in colours], "rdefs": {"model": "color"}}}
+
+
+def _coarser_levels(s: Store, folder: str, codec: str) -> int:
+    """Writes levels 1 and so on, each from the one before: how many levels there are with that of the store."""
+    height, width, level = s.height, s.width, 1
+    read: Callable[[int, int], Array] = functools.partial(_block_of_store, s)
+    while max(height, width) > SMALLEST:
+        height, width = -(-height // 2), -(-width // 2)
+        with tempfile.TemporaryFile(dir=folder) as file:  # the mapping outlives it
+            pixels: Array = np.memmap(file, np.uint8, "w+", 0, (height, width, s.channels))
+        for y in range(0, height, BLOCK):
+            for x in range(0, width, BLOCK):
+                part = halved(read(2 * x, 2 * y))
+                pixels[y:y + part.shape[0], x:x + part.shape[1]] = part
+        _write_level(os.path.join(folder, str(level)), pixels, codec)
+        read = functools.partial(_block_of_level, pixels)
+        level += 1
+    return level
+
+
+def _block_of_store(s: Store, x: int, y: int) -> Array:
+    return s.read_region(x, y, 2 * BLOCK, 2 * BLOCK, "clip")
+
+
+def _block_of_level(pixels: Array, x: int, y: int) -> Array:
+    return pixels[y:y + 2 * BLOCK, x:x + 2 * BLOCK]
+
+
+def _write_level(folder: str, pixels: Array, codec: str) -> None:
+    """One shard of chunks of INNER x INNER px."""
+    height, width, channels = pixels.shape
+    encode = _encoder(codec)
+    os.makedirs(os.path.join(folder, "c", "0", "0"))
+    _write_json(os.path.join(folder, "zarr.json"), _array(pixels.shape, (INNER, INNER), codec))
+    at, end = [], 0
+    with open(os.path.join(folder, "c", "0", "0", "0"), "xb") as f, concurrent.futures.ThreadPoolExecutor() as pool:
+        for y in range(0, height, INNER):
+            for data in pool.map(encode, [_full(pixels[y:y + INNER, x:x + INNER]) for x in range(0, width, INNER)]):
+                f.write(data)
+                at.append((end, len(data)))
+                end += len(data)
+        f.write(index_bytes(at))
+
+
+def _full(part: Array) -> Array:
+    """A chunk of full size: beyond the picture its last rows and columns are repeated."""
+    return np.pad(part, ((0, INNER - part.shape[0]), (0, INNER - part.shape[1]), (0, 0)), "edge")
+
+
+def _encoder(codec: str) -> Callable[[Array], bytes]:
+    if codec == "zstd":
+        import zstandard
+        local = threading.local()  # a packer belongs to one thread
+
+        def pack(chunk: Array) -> bytes:
+            if not hasattr(local, "packer"):
+                local.packer = zstandard.ZstdCompressor(level=1)
+            packed: bytes = local.packer.compress(chunk.tobytes())
+            return packed
+        return pack
+    import PIL.Image
+
+    def jpeg(chunk: Array) -> bytes:
+        out = io.BytesIO()
+        PIL.Image.fromarray(chunk if chunk.shape[2] == 3 else chunk[:, :, 0]).save(out, "JPEG", quality=QUALITY)
+        return out.getvalue()
+    return jpeg
+
+
+def halved(pixels: Array) -> Array:
+    """The means of 2 x 2 px, rounded; an odd last row or column stands for the one that is missing."""
+    h, w = pixels.shape[:2]
+    p: Any = np.pad(pixels, ((0, h % 2), (0, w % 2), (0, 0)), "edge").astype(np.uint16)
+    means: Array = ((p[0::2, 0::2] + p[1::2, 0::2] + p[0::2, 1::2] + p[1::2, 1::2] + 2) >> 2).astype(np.uint8)
+    return means

@@ -1,0 +1,65 @@
+"""The numbers of all windows of results as one table of Parquet, a row per window that counts.
+
+    slide, x, y (px of the stored level), then each map of the result by its name without "window_", such as mean_db
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from typing import Any, Iterable, Iterator
+
+import h5py
+import numpy as np
+
+from .base import StoreError, h5py_file, text_of
+from .files import Path
+from .store import counted_windows
+
+
+def write_windows(results: Iterable[Path], output: Path) -> int:
+    """Writes the file, complete or not at all: how many windows it has. A merged file stands for all its slides; a table
+    for the results that it names."""
+    import pyarrow
+    import pyarrow.parquet
+    path, n, writer = os.fspath(output), 0, None
+    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=os.path.dirname(path) or ".")
+    os.close(handle)
+    try:
+        for name, slide in _slides(results):
+            columns = counted_windows(slide)
+            table = pyarrow.table({"slide": pyarrow.array([name] * len(columns["x"])).dictionary_encode(), **columns})
+            writer = writer or pyarrow.parquet.ParquetWriter(part, table.schema, compression="zstd")
+            writer.write_table(table)
+            n += len(columns["x"])
+        if writer is None:
+            raise StoreError("the results hold no slide")
+        writer.close()
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(part, 0o666 & ~umask)
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+    return n
+
+
+def _slides(results: Iterable[Path]) -> Iterator[tuple[str, h5py.Group]]:
+    for result in results:
+        path = os.fspath(result)
+        try:
+            with h5py_file(path) as f:
+                if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
+                    raise StoreError("%s: not a finished result of h5spec" % path)
+                if "table" in f:
+                    folder = os.path.dirname(path)
+                    below = [os.fsdecode(v) for v in f["table/result"][()]]
+                    if any(v.startswith("/") or ".." in v.split("/") for v in below):
+                        raise StoreError("%s: names a result outside of its folder" % path)
+                    yield from _slides(os.path.join(folder, v) for v in below)
+                else:
+                    yield from f["slides"].items()
+        except OSError as e:
+            raise StoreError("%s: cannot be read: %s" % (path, e)) from e
