@@ -74,7 +74,7 @@ def test_the_same_file_is_a_store_and_a_shard():
         expect(os.path.samefile(path, os.path.join(image, "0/c/0/0/0")), "level 0 is a link")
         run(H5SPEC, "verify", path)
         bridge("zarr_python", path, image)
-        says(command("zarr", path).err, "is there already")
+        says(command("zarr", path).err, "exists (up to date)")
         expect(bytes_in(path) == data, "a second run changes nothing")
 
 

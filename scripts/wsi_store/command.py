@@ -75,7 +75,7 @@ def _write_zarr(o: argparse.Namespace) -> None:
 
     def work(path: str) -> str:
         folder, made = write_ome_zarr(path, o.copy, o.codec, o.force)
-        return "%s: %s" % (folder, "made" if made else "is there already")
+        return "%s: %s" % (folder, "made" if made else "exists (up to date)")
     _each(o, work)
 
 

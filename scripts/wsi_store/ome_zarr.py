@@ -46,7 +46,7 @@ LEVELS = ("zstd", "jpeg")  # codecs of the levels that are made
 
 
 def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, force: bool = False) -> tuple[str, bool]:
-    """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was there already. Level 0 is
+    """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was up to date. Level 0 is
     a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
     coarser levels: zstd, or jpeg of quality 90 (None: jpeg if the store keeps JPEG tiles). An image of
     another store of this name is replaced with `force` only."""
@@ -94,7 +94,8 @@ class Level:
             data = zstandard.decompress(data, INNER * INNER * self._channels)
             return np.frombuffer(data, np.uint8).reshape(INNER, INNER, self._channels)
         import PIL.Image
-        return np.atleast_3d(np.asarray(PIL.Image.open(io.BytesIO(data))))
+        pixels: Array = np.atleast_3d(np.asarray(PIL.Image.open(io.BytesIO(data))))
+        return pixels
 
 
 def made_levels(s: Store) -> list[Level]:

@@ -207,7 +207,7 @@ class _Scaled:
         else:
             image.reduce = self._level
         image.load()  # only then the size is that of the reduced picture
-        pixels = np.atleast_3d(np.asarray(image))
+        pixels: Array = np.atleast_3d(np.asarray(image))
         if pixels.shape != (self.rows, self.cols, s.channels):
             raise ValueError("it has another size")
         return pixels
