@@ -20,6 +20,10 @@ ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS))$(filter -j%,$(shell echo "$$MAKEFLAG
 MAKEFLAGS += -j$(JOBS)
 endif
 
+# packages have kernels for all GPUs
+ifneq ($(filter wheel,$(MAKECMDGOALS)),)
+export ARCH ?= all
+endif
 B        := build$(if $(SAN),/san-$(SAN))
 include scripts/config.mk
 
@@ -40,7 +44,7 @@ PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(
 # the configuration, the commit and the list of sources, as files that change when these do
 BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb check-releases lint lint-%, \
               $(or $(MAKECMDGOALS),all))
-state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)'))
+state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' '$(ARCHS)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&
 compile   = $(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(EXTRA)
@@ -80,6 +84,7 @@ $(B)/page_files.h: process/draw/page.css process/draw/page.js process/run/live.j
 $(B)/process/draw/html.o: $(B)/page_files.h
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
+$(call objects,cuda/*.c cuda/*/*.c): EXTRA = $(CUDA_CFLAGS)
 $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
@@ -93,8 +98,12 @@ $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spe
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<
-$(B)/%.o: %.cu $(B)/config | needs
+$(B)/%.o: %.cu $(B)/config | needs $(B)/kernels
 	$(call show,NVCC $<)$(NVCC) $(NVFLAGS) -c -o $@ $<
+$(B)/kernels: $(B)/config
+	@echo 'compiling CUDA kernels for $(ARCHS) takes minutes$(if $(ARCH)$(GPUS),,; nvidia-smi shows no GPU here:)' \
+	  '$(if $(ARCH)$(GPUS),,ARCH=sm_90 builds for one kind of GPU and CUDA=0 for none)'
+	@touch $@
 needs:
 	$(if $(strip $(LACKS)),$(error $(strip $(LACKS))))@:
 
@@ -164,7 +173,7 @@ bench:
 
 # SMALL_RGB and SMALL_GRAY: stores of a small slide; JPEG_STORES: some of codec jpeg; STREAMS: files of
 # tests/jpeg_streams
-NVJPEG   ?= $(call can,nvjpeg.h,-I$(CUDA_INC))
+NVJPEG   ?= $(call can,nvjpeg.h,$(CUDA_CFLAGS))
 bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed bench_kernels bench_kernels_small \
              jpeg_device $(if $(call on,$(NVJPEG)),bench_nvjpeg))
 	BUILD=$(B) JPEG="$(JPEG_STORES)" STREAMS="$(STREAMS)" tests/bench_gpu $(SMALL_RGB) $(SMALL_GRAY)

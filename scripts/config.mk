@@ -23,8 +23,11 @@ OPENSLIDE  ?= $(call has,openslide)
 PNG        ?= $(call has,libpng)
 TIFF       ?= $(call has,libtiff-4)
 JANSSON    ?= $(call has,jansson)
-CUDA       ?= $(if $(shell command -v $(NVCC)),1)
-CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,-I$(CUDA_INC)))
+# nvcc of PATH, or in the toolkit's usual place. It finds its parts beside itself, so not through a link to it
+NVCC_AT   := $(or $(shell command -v $(NVCC)),$(wildcard /usr/local/cuda/bin/nvcc))
+override NVCC := $(or $(filter %/nvcc,$(realpath $(NVCC_AT))),$(NVCC_AT),$(NVCC))
+CUDA       ?= $(if $(NVCC_AT),1)
+CUFILE     ?= $(if $(call on,$(CUDA)),$(call can,cufile.h,$(CUDA_CFLAGS)))
 MAP_TIFF    = $(and $(call on,$(PNG)),$(call on,$(TIFF)))
 TIFF_JPEG  := $(if $(call on,$(JPEG)),$(if $(call on,$(J2K)),$(call has,libtiff-4 libjpeg libopenjp2 expat)))
 
@@ -60,17 +63,24 @@ PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs
               -Wl$(comma)--no-as-needed)
 LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
             $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
-NVCC_DIR  = $(dir $(shell command -v $(NVCC)))..
-CUDA_LIB  = $(firstword $(wildcard $(NVCC_DIR)/lib64 /usr/lib/x86_64-linux-gnu))
-CUDA_INC  = $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(NVCC_DIR)/include/cuda_runtime.h)) /usr/include)
+# nvcc itself says where its headers and libraries are, wherever it comes from; a distribution's are where all are
+NVCC_SAYS := $(if $(call on,$(CUDA)),$(subst ",,$(shell $(NVCC) --dryrun -x cu -c /dev/null 2>&1 | \
+               sed -n 's/^.*\(INCLUDES\|LIBRARIES\)=//p')))
+cuda_has   = $(firstword $(foreach d,$(patsubst $(1)%,%,$(filter $(1)%,$(NVCC_SAYS))) $(2),$(if $(wildcard $d/$(3)),$(abspath $d))))
+CUDA_LIB  := $(call cuda_has,-L,$(wildcard /usr/lib/*-linux-gnu),libcudart_static.a)
+CUDA_INC  := $(call cuda_has,-I,,cuda_runtime.h)
+CUDA_CFLAGS := $(CUDA_INC:%=-isystem %)
 # cuFFT is looked for there when it is first needed
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) \
               -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) -lstdc++ -ldl -lrt)
-# as far as this toolkit has them
-LATER     = $(filter 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null)))
-GENCODE   = $(if $(ARCH),-arch=$(ARCH), \
-              $(foreach a,80 86 89 90 $(LATER),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-              -gencode arch=compute_90$(comma)code=compute_90)
+# Kernels: of ARCH (sm_90, say; several words; all), else for the GPUs here, else all that this toolkit knows
+NVCC_ARCH := $(if $(call on,$(CUDA)),$(sort $(shell $(NVCC) --list-gpu-code 2>/dev/null)))
+ALL_ARCH  := $(filter $(NVCC_ARCH),sm_80 sm_86 sm_89 sm_90 sm_100 sm_120) compute_90
+GPUS      := $(if $(call on,$(CUDA))$(ARCH),$(if $(ARCH),,$(addprefix sm_,$(sort $(subst .,,$(shell \
+               nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null | grep '^[0-9.]*$$'))))))
+HERE_ARCH := $(filter $(NVCC_ARCH),$(GPUS)) $(if $(filter-out $(NVCC_ARCH),$(GPUS)),compute_90)
+ARCHS     := $(if $(call on,$(CUDA)),$(strip $(if $(ARCH),$(ARCH:all=$(ALL_ARCH)),$(or $(strip $(HERE_ARCH)),$(ALL_ARCH)))))
+GENCODE   := $(foreach a,$(ARCHS),-gencode arch=compute_$(lastword $(subst _, ,$a))$(comma)code=$a)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
 

@@ -598,6 +598,54 @@ def test_libraries_are_found():
     expect("-Werror" not in lines, "warnings are no errors")
     says(make("B=" + b, "-n", "V=1", "WERROR=1", "h5spec", cwd=ROOT).out, "-Werror")
 
+def with_tools(**scripts):
+    """PATH with programs of these texts, or links to these files, in front."""
+    d = tmp("tools")
+    for name, text in scripts.items():
+        if os.path.isabs(text):
+            os.symlink(text, os.path.join(d, name))
+        else:
+            os.chmod(put_file(os.path.join(d, name.replace("_", "-")), "#!/bin/sh\n" + text), 0o755)
+    return {"PATH": d + ":" + os.environ["PATH"]}
+
+
+def nvcc():
+    found = shutil.which("nvcc")
+    if not found:
+        raise Skip("needs nvcc")
+    return os.path.realpath(found)
+
+
+def test_headers_of_cuda_come_from_where_nvcc_is():
+    """Also when nvcc is a link from elsewhere. tests/releases compiles where no other folder has them."""
+    for env in ({}, with_tools(nvcc=nvcc())):
+        lines = make("B=" + tmp(), "-n", "V=1", "ARCH=sm_90", "h5spec", cwd=ROOT, env=env).out
+        ours = re.findall(r"^.* -c -o \S+ cuda/\S+\.c$", lines, re.M)
+        expect(len(ours) == len(glob.glob(ROOT + "/cuda/**/*.c", recursive=True)), "%s", ours)
+        for line in ours:
+            folder = re.search(r"-isystem (\S+)", line)
+            expect(folder and os.path.exists(folder.group(1) + "/cuda_runtime.h"), "%s", line)
+        expect(all(line.split()[0] == nvcc() for line in re.findall(r"^(?:mkdir.*&&)?(\S*nvcc .*\.cu)$", lines, re.M)), "%s", lines)
+
+
+@later("ci")
+def test_kernels_are_for_the_gpus_here():
+    """Unless ARCH names others; without a GPU for all, and a line says so. Versions name them."""
+    nvcc()
+    here, none = "echo 9.0; echo 8.0; echo 9.0", "echo 'No devices were found'; exit 6"
+    for smi, words, want, said in ((here, (), {"sm_80", "sm_90"}, "for sm_80 sm_90 takes minutes"), (here, ("ARCH=sm_86",), {"sm_86"}, "minutes"),
+                                   (here, ("ARCH=all",), {"sm_80", "sm_86", "sm_89", "sm_90", "compute_90"}, "minutes"),
+                                   (here, ("wheel",), {"sm_80", "sm_86", "sm_89", "sm_90", "compute_90"}, "minutes"),
+                                   ("echo 7.0", (), {"compute_90"}, "minutes"),
+                                   (none, (), {"sm_80", "sm_86", "sm_89", "sm_90", "compute_90"}, "nvidia-smi shows no GPU here")):
+        b = tmp()
+        lines = make("B=" + b, "-n", *words, b + "/kernels", cwd=ROOT, env=with_tools(nvidia_smi=smi)).out
+        have = set(re.findall(r",code=(\S+)", text_in(b + "/config")))
+        expect(have - {"sm_100", "sm_120"} == want, "%s %s: %s", smi, words, have)
+        says(lines, said)
+        says(text_in(b + "/wsi_build.h"), "sm_" if want != {"compute_90"} else "compute_90")
+
+
 @later("ci")
 def test_short_lines_and_the_build_of_version():
     d = copy_of_the_tree()

@@ -50,9 +50,9 @@ def same_build():
     """Words with which `make` in ROOT finds the build under test up to date, so that it compiles nothing."""
     with open(os.path.join(BUILD, "config")) as f:
         config = f.read()
-    arch = re.findall(r" -arch=(\S+)", config)
+    arch = " ".join(re.findall(r",code=(\S+)", config))
     compiler, flags = re.match(r"(\S+) (.*?) -std=", config).groups()
-    return (["B=" + os.path.relpath(BUILD, ROOT), "CC=" + compiler, "CFLAGS=" + flags] + ["ARCH=" + a for a in arch] +
+    return (["B=" + os.path.relpath(BUILD, ROOT), "CC=" + compiler, "CFLAGS=" + flags] + (["ARCH=" + arch] if arch else []) +
             ([] if "-DHAVE_CUDA" in config else ["CUDA=0"]) + (["WERROR=1"] if "-Werror" in config else []))
 
 

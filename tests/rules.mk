@@ -21,12 +21,11 @@ $(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
 $(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 # h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
-$(call objects,tests/stub*.c): EXTRA = -isystem $(CUDA_INC) -isystem tests/stub_include
+$(call objects,tests/stub*.c): EXTRA = $(CUDA_CFLAGS) -isystem tests/stub_include
 # with the stub's own declarations of cuFile, which this machine need not have
 $(B)/tests/gds.o: cuda/gds.c $(B)/config
-	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include -isystem $(CUDA_INC) \
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include $(CUDA_CFLAGS) \
 	  -c -o $@ $<
-$(B)/cuda/gds.o $(B)/cuda/cufft.o: EXTRA = -isystem $(CUDA_INC)
 STUBBED   = $(PROCESS) $(filter-out %/gds.o %/cufft.o,$(CUDAOBJ)) $(B)/tests/gds.o $(call objects,tests/stub*.c)
 $(B)/tests/h5spec_stub: $(STUBBED) $(COMMON)
 	$(link) -lstdc++ $(LDLIBS)

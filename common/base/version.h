@@ -3,8 +3,9 @@
  *
  * Stores and results name it as their creator ("wsi2h5 0.2.0"), so it must be the same in every
  * build of one release. What differs between builds is in wsi_build.h, which make writes into the
- * build folder: WSI_BUILD is ", build " and the output of `git describe`, or "" without git. Only
- * the files that print --version include wsi_build.h:
+ * build folder: WSI_BUILD is ", build " and the output of `git describe`, or "" without git;
+ * WSI_CUDA_ARCHS names the GPU architectures with kernels ("sm_80 sm_90"), or is "". Only the files
+ * that print --version include wsi_build.h:
  *
  *     printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n");
  */

@@ -200,7 +200,8 @@ void options_version(void)
     struct err no = {0};
     printf("h5spec " WSI_VERSION " (" WSI_DATE WSI_BUILD ")\n%s, %s, %s\n", h5_library(),
            codec_library(), jpeg_library());
-    printf("backends: %s; CPU vectors: %s\n", spectrum_backends(), spectrum_cpu_vectors());
+    printf("backends: %s%s; CPU vectors: %s\n", spectrum_backends(),
+           *WSI_CUDA_ARCHS ? " (" WSI_CUDA_ARCHS ")" : "", spectrum_cpu_vectors());
     if (!spectrum_has_cuda(&no))
         printf("no cuda: %s\n", no.msg);
     puts(WSI_BUGS);
