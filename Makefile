@@ -181,16 +181,19 @@ bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed b
 # scripts/demo and scripts/check install what is missing, then build
 demo:
 	+@MAKE='$(MAKE)' BUILD='$(B)' scripts/demo
-programs-for-demo: $(B)/wsi2h5 $(B)/h5spec $(if $(SLIDE),,$(B)/tests/mkslide)
+programs-for-demo: $(B)/wsi2h5 $(B)/h5spec $(PLUGIN) $(if $(SLIDE),,$(B)/tests/mkslide)
 
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
 # where HDF5 looks for plug-ins, below PREFIX; packages of a distribution set it to the folder of its HDF5
 PLUGINDIR = lib/wsi2h5/plugin
-# HDF5's own folders for plug-ins, which need not lie below PREFIX: that of the library here, as it says, where
-# h5dump looks, and that of HDF5 as its authors build it: h5py of PyPI, HDFView. HDF5_PLUGINS= leaves them alone
-HDF5_PLUGINS ?= $(shell env -u HDF5_PLUGIN_PATH $(firstword $(wildcard $(B)/wsi2h5 $(DEST)/bin/wsi2h5) false) \
-                 --version | sed -n 's/^HDF5 plug-ins: //p') /usr/local/hdf5/lib/plugin
+# HDF5's own folders for plug-ins, which lie outside PREFIX and are written only where PREFIX is the system's: that of
+# the library here, as it says, where h5dump looks, and that of HDF5 as its authors build it: h5py of PyPI, HDFView.
+# HDF5_PLUGINS= leaves them alone
+SYSTEM    = $(if $(filter 1,$(words $(PREFIX))),$(filter /usr /usr/local,$(PREFIX:%/=%)))
+HDF5_PLUGINS ?= $(if $(SYSTEM),$(shell env -u HDF5_PLUGIN_PATH \
+                 $(firstword $(wildcard $(B)/wsi2h5 $(DEST)/bin/wsi2h5) false) --version | \
+                 sed -n 's/^HDF5 plug-ins: //p') /usr/local/hdf5/lib/plugin)
 MAN       = $(wildcard convert/*.1 process/*.1 scripts/man/*.1)
 DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
@@ -214,21 +217,24 @@ install: all
 	@set -e; for f in $(FILES); do \
 	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
 	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$${l#*=} "$(DEST)/bin/wsi-$${l%%=*}"; done
-	@not=; for to in $(if $(PLUGIN),$(HDF5_PLUGINS)); do \
+	@not=$(if $(HDF5_PLUGINS),,' HDF5'); for to in $(if $(PLUGIN),$(HDF5_PLUGINS)); do \
 	    if mkdir -p "$(DESTDIR)$$to" 2>/dev/null && install -m 755 $(PLUGIN) "$(DESTDIR)$$to" 2>/dev/null; then \
 	    echo "the HDF5 plug-ins are in $(DESTDIR)$$to"; else not="$$not $$to"; fi; done; [ -z "$$not" ] || \
-	  { echo "cannot be written:$$not; programs that look there read kept tiles after:"; \
-	    echo "export HDF5_PLUGIN_PATH='$(PREFIX)/$(PLUGINDIR)'"; }
-	@echo 'installed in $(DEST)'
+	  echo "not written:$$not; h5spec info STORE prints the command with which other programs show kept tiles"
+	@echo "installed in $(DEST)"
 
 uninstall:
 	@for to in $(HDF5_PLUGINS); do for p in $(notdir $(PLUGIN)); do \
-	  ! cmp -s "$(DEST)/$(PLUGINDIR)/$$p" "$(DESTDIR)$$to/$$p" || rm -f "$(DESTDIR)$$to/$$p"; done; done
+	  ! cmp -s "$(DEST)/$(PLUGINDIR)/$$p" "$(DESTDIR)$$to/$$p" || rm -f "$(DESTDIR)$$to/$$p"; done; \
+	  (cd "$(DESTDIR)/" && rmdir -p "$${to#/}" 2>/dev/null) || :; done
 	@cd "$(DEST)" && rm -f $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))) bin/wsi2h5 \
 	  $(foreach l,$(LINKS),bin/wsi-$(firstword $(subst =, ,$(l))))
 	@cd "$(DEST)" && find share/wsi2h5 -name '*.pyc' -delete 2>/dev/null; \
 	  find share/wsi2h5 share/doc/wsi2h5 lib/wsi2h5 -depth -type d -exec rmdir {} + 2>/dev/null || :
-	@echo 'removed from $(DEST)'
+	@$(if $(SYSTEM),:,cd "$(DEST)" && for d in $(sort $(dir $(foreach f,$(FILES),$(firstword $(subst =, ,$(f)))))); do \
+	  while [ "$$d" != . ]; do rmdir "$$d" 2>/dev/null; d=$$(dirname "$$d"); done; done; \
+	  cd .. && rmdir "$(DEST)" 2>/dev/null || :)
+	@echo "removed from $(DEST)"
 
 # packages for this release of Debian or Ubuntu
 deb:

@@ -48,7 +48,9 @@ struct outcome {
 struct outcomes {
     const struct arguments *o;
     double begun;
-    const struct codec *kept;     /* of the last slide whose tiles were kept; NULL: there is none */
+    const struct codec *kept; /* of the last slide whose tiles were kept; NULL: there is none */
+    char *kept_path;          /* its store, and its rows, columns and channels */
+    int64_t kept_size[3];
     int64_t stopped, not_begun;   /* slides */
     struct crash_state done;      /* the others, and what a run after a crash takes over */
     struct failed_list *failures; /* NULL: the output is a file */
@@ -160,6 +162,15 @@ static void remark(const struct outcomes *r, const struct outcome *i,
             i->path, number_size(need, (double)stripe_bytes));
 }
 
+static void note_kept(struct outcomes *r, const char *target, const struct store_info *s)
+{
+    const int64_t size[] = {s->height, s->width, s->channels};
+    r->kept = s->codec;
+    memcpy(r->kept_size, size, sizeof size);
+    free(r->kept_path);
+    r->kept_path = memory_print("%s", target);
+}
+
 /* A slide that is converted or skipped; p describes its store. */
 static void outcomes_slide(struct outcomes *r, const struct outcome *i,
                            const struct convert_report *p)
@@ -177,7 +188,8 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
         r->done.skipped++;
     else {
         r->done.converted++;
-        r->kept = p->info.codec->keeps ? p->info.codec : r->kept;
+        if (p->info.codec->keeps)
+            note_kept(r, i->target, &p->info);
         r->done.source_bytes += (double)p->info.source_bytes;
         r->done.store_bytes += (double)p->store_bytes;
         r->done.pixels += (double)p->info.width * (double)p->info.height;
@@ -219,6 +231,16 @@ static void outcomes_stop(struct outcomes *r, bool begun, size_t left)
 
 /* --- the end --- */
 
+/* How other programs show kept tiles, unless their HDF5 does it by itself. */
+static void say_plugin(const struct outcomes *r)
+{
+    char *command;
+    if (!h5_plugin_command(r->kept, r->kept_path, r->kept_size, &command))
+        cli_say("%s%s", command ? "other programs need the plug-in: " : "",
+                command ? command : h5_plugin_missing(r->kept));
+    free(command);
+}
+
 /* The last line: counts, rate, time, memory. */
 static void outcomes_end(const struct outcomes *r)
 {
@@ -239,9 +261,8 @@ static void outcomes_end(const struct outcomes *r)
                  r->done.pixels / 1e6 / (seconds > 0 ? seconds : 1));
     cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
             number_size(memory, (double)cli_peak_memory()));
-    const char *advice = r->kept ? h5_plugin_advice(r->kept) : "";
-    if (*advice)
-        cli_say("other programs read stores of codec %s after: %s", r->kept->name, advice);
+    if (r->kept)
+        say_plugin(r);
 }
 
 /* The exit status of a run that was not stopped. */
@@ -551,6 +572,7 @@ static int batch_run(const struct arguments *o, int argc, char **argv, int first
         crash_begin(argv, &b.state);
     const int status = (o->print_inputs ? print_inputs : run_batch)(&b, argv + first, argc - first);
     failed_list_free(b.outcomes.failures);
+    free(b.outcomes.kept_path);
     inputs_free(&b.in);
     free(b.maker);
     return status;

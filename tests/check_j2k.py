@@ -1,5 +1,6 @@
 """Codec j2k, kept JPEG 2000 tiles: the pixels of codec none in every reader, damage, hostile chunks."""
 import functools
+import shlex
 
 import h5py
 import numpy as np
@@ -161,7 +162,7 @@ def test_h5dump_and_the_line_that_it_needs():
     run("h5dump", "-d", "/pixels", "-b", "LE", "-o", raw, out, env=dict(os.environ, HDF5_PLUGIN_PATH=BUILD))
     expect(bytes_in(raw) == pixels(out).tobytes(), "h5dump: pixels")
     p = run(WSI2H5, "--force", "-o", out, path, default_codec=True, env=dict(os.environ, HDF5_PLUGIN_PATH=tmp("empty")))
-    says(p.err, "other programs read stores of codec j2k after: export HDF5_PLUGIN_PATH='%s'" % os.path.realpath(BUILD))
+    says(p.err, "other programs need the plug-in: HDF5_PLUGIN_PATH=%s h5dump" % shlex.quote(os.path.realpath(BUILD)))
 
 
 @later("all")

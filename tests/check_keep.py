@@ -77,26 +77,76 @@ def check_read(path, want, env):
     expect(bytes_in(raw) == want.tobytes(), "h5dump: pixels")
 
 
-def advice(text):
-    return re.search(r"export HDF5_PLUGIN_PATH='([^']+)'", text)
+def shown(info):
+    """What `h5spec info` says of how to show pixels."""
+    return re.search(r"^  shown by +(.*)$", info, re.M).group(1)
 
 
-def test_one_line_says_what_to_set():
+def check_pasted(command, want, env):
+    """A command that was printed shows the pixels in the middle, wherever the shell is."""
+    row, col = want.shape[0] // 2, (want.shape[1] - 4) // 2
+    out = run("sh", "-c", command, env=env, cwd="/").out
+    have = re.findall(r"\((\d+),(\d+),0\): (\d+), (\d+), (\d+)", out)
+    expect([tuple(map(int, h)) for h in have] == [(row, col + k, *want[row, col + k]) for k in range(4)], "%s: %s", command, out)
+
+
+def folder_of(command):
+    return re.match("HDF5_PLUGIN_PATH=(.*) h5dump ", command) and shlex.split(command)[0].split("=", 1)[1]
+
+
+def test_a_whole_command_is_printed():
     path = slide()
     want = pixels(store(path))
-    out, p, _ = keep(path, env=without_plugin())
+    out = os.path.join(tmp("it's a $(folder)"), "-store.h5")
+    _, p, _ = keep(path, out=out, env=without_plugin())
     line = p.err.strip().splitlines()[-1]
-    says(line, "other programs read stores of codec jpeg after: export HDF5_PLUGIN_PATH='%s'" % os.path.realpath(BUILD))
-    info = run(H5SPEC, "info", out, env=without_plugin()).out
-    expect(advice(info).group(1) == advice(line).group(1), "%s", info)
+    says(line, "wsi2h5: other programs need the plug-in: HDF5_PLUGIN_PATH=%s h5dump" % shlex.quote(os.path.realpath(BUILD)))
+    command = shown(run(H5SPEC, "info", out, env=without_plugin()).out)
+    expect(line.endswith(": " + command), "%s", line)
     if not SAN:
-        check_read(out, want, dict(os.environ, HDF5_PLUGIN_PATH=advice(line).group(1)))
+        check_pasted(command, want, without_plugin())
+        check_read(out, want, dict(os.environ, HDF5_PLUGIN_PATH=folder_of(command)))
     found = dict(os.environ, HDF5_PLUGIN_PATH=os.pathsep.join((tmp("empty"), os.path.dirname(PLUGIN))))
     _, p, _ = keep(path, env=found)
     expect("HDF5_PLUGIN_PATH" not in p.err + run(H5SPEC, "info", out, env=found).out, "%s", p.err)
-    deflate, p, _ = keep(path, "--codec", "deflate", env=without_plugin())
-    expect("HDF5_PLUGIN_PATH" not in p.err + run(H5SPEC, "info", deflate, env=without_plugin()).out, "%s", p.err)
+    for codec in ("deflate", "none"):
+        plain, p, _ = keep(path, "--codec", codec, env=without_plugin())
+        expect("HDF5_PLUGIN_PATH" not in p.err, "%s", p.err)
+        check_pasted(shown(run(H5SPEC, "info", plain, env=without_plugin()).out), want, without_plugin())
     expect("HDF5_PLUGIN_PATH" not in keep(path, "-q", env=without_plugin())[1].err, "--quiet")
+
+
+def test_without_a_plug_in_a_line_says_how_to_get_one():
+    alone = tmp("alone")
+    for program in (WSI2H5, H5SPEC):
+        shutil.copy(program, alone)
+    out, line = os.path.join(alone, "s.h5"), "libh5jpeg.so is not beside this program; run make "
+    says(run(alone + "/wsi2h5", "-o", out, slide(), default_codec=True, env=without_plugin()).err, line)
+    says(run(alone + "/h5spec", "info", out, env=without_plugin()).out, line)
+
+
+def readers():
+    """Every other HDF5 at hand: the h5dump of this system, h5py of its Python, and of PyPI, which brings another library."""
+    return [["h5dump"]] + [[p, "-c"] for p in (sys.executable, os.path.join(ROOT, "build/h5py/bin/python")) if os.path.exists(p)]
+
+
+def test_installed_programs_print_a_command_that_works():
+    """In a PREFIX of any name, with every HDF5 at hand; tests/releases does the same in other releases, and with the wheel."""
+    if SAN:
+        raise Skip("builds are tried without sanitizers")
+    path, d = slide(), os.path.join(tmp(), "it's a prefix")
+    want = pixels(store(path))
+    make_install("PREFIX=" + d)
+    out = os.path.join(tmp(), "s.h5")
+    p = run(d + "/bin/wsi2h5", "-o", out, path, default_codec=True, env=without_plugin())
+    command = shown(run(d + "/bin/h5spec", "info", out, env=without_plugin()).out)
+    says(p.err, command)
+    expect(folder_of(command) == os.path.realpath(d) + "/lib/wsi2h5/plugin", "%s", command)
+    check_pasted(command, want, without_plugin())
+    for python in readers()[1:]:
+        run(*python, READ, out, d + "/p.npy", env=dict(os.environ, HDF5_PLUGIN_PATH=folder_of(command)))
+        expect(np.array_equal(np.load(d + "/p.npy"), want), "%s: pixels", python)
+        print("# read by HDF5 %s" % run(*python, "import h5py; print(h5py.version.hdf5_version)").out.strip())
 
 
 def test_everything_but_pixels_is_read_without_the_plug_in():
@@ -105,8 +155,8 @@ def test_everything_but_pixels_is_read_without_the_plug_in():
     says(run("h5dump", "-d", "/tissue/mask", "-d", "/groups/00001/tile_crc32", out, env=without_plugin()).out, "DATA {")
 
 
-def make_install(*words, env=None):
-    return run("make", "-s", "-C", ROOT, *same_build(), *words, "install",
+def make_install(*words, env=None, goal="install"):
+    return run("make", "-s", "-C", ROOT, *same_build(), *words, goal,
                env={k: v for k, v in (env or os.environ).items() if not k.startswith("MAKE")})
 
 
@@ -120,11 +170,27 @@ def test_make_install_asks_hdf5_for_its_folder():
     for place in (folder, "/usr/local/hdf5/lib/plugin"):  # the other is that of h5py from PyPI
         says(out, "the HDF5 plug-ins are in " + d + place)
         expect(bytes_in(d + place + "/libh5jpeg.so") == bytes_in(PLUGIN), "another plug-in")
-    d, blocked = tmp(), os.path.join(tmp(), "file")
+    blocked = os.path.join(tmp(), "file")
     open(blocked, "w").close()
-    out = make_install("PREFIX=" + d, "HDF5_PLUGINS=%s/plugins %s/p" % (blocked, d)).out
-    says(out, "cannot be written: %s/plugins;" % blocked, "the HDF5 plug-ins are in %s/p" % d)
-    expect(advice(out).group(1) == d + "/lib/wsi2h5/plugin", "%s", out)
+    out = make_install("PREFIX=" + tmp(), "HDF5_PLUGINS=%s/plugins %s/p" % (blocked, d)).out
+    says(out, "not written: %s/plugins; h5spec info STORE prints the command" % blocked, "the HDF5 plug-ins are in %s/p" % d)
+
+
+def test_only_a_prefix_of_the_system_reaches_beyond_it():
+    """And make uninstall leaves nothing of it, except folders of the system."""
+    if SAN:
+        raise Skip("builds are tried without sanitizers")
+    for prefix, beyond in (("/usr", True), ("/usr/local", True), ("/opt/a b", False), ("/home/x/.local", False), ("/usr/local/x", False), ("/x /usr", False)):
+        d = tmp()
+        make_install("DESTDIR=" + d, "PREFIX=" + prefix)
+        files = [os.path.relpath(os.path.join(f, n), d) for f, _, names in os.walk(d) for n in names]
+        outside = [f for f in files if not ("/" + f).startswith(prefix + "/")]
+        plugins = [f for f in files if f.endswith("/libh5jpeg.so")]
+        expect(len(plugins) == (3 if beyond else 1), "%s: %s", prefix, plugins)
+        expect(beyond or not outside, "%s: %s", prefix, outside)
+        make_install("DESTDIR=" + d, "PREFIX=" + prefix, goal="uninstall")
+        left = [os.path.join(f, n) for f, folders, names in os.walk(d) for n in names + ([] if beyond else folders)]
+        expect(not [x for x in left if not (d + prefix).startswith(x)], "%s: %s", prefix, left)
 
 
 def test_installed_plug_in_is_found_without_a_variable():

@@ -175,7 +175,8 @@ const char *h5_library(void)
 
 /* --- plug-ins --- */
 
-/* where `make install` puts it if HDF5's own folder is not writable, from the programs' folder */
+/* Where it is, from the folder of the programs: after `make install` or pip, and in a build folder.
+ */
 static const char *const places[] = {"../lib/wsi2h5/plugin", "."};
 
 static bool get_folder(unsigned k, char folder[H5_PLUGIN_PATH])
@@ -210,28 +211,69 @@ static bool is_found(const struct codec *c)
     return false;
 }
 
-const char *h5_plugin_advice(const struct codec *c)
+/* The folder of the plug-in that came with this program. */
+static bool own_folder(const struct codec *c, char full[H5_PLUGIN_PATH])
 {
-    static char advice[H5_PLUGIN_PATH + 128];
-    char program[H5_PLUGIN_PATH], folder[H5_PLUGIN_PATH + 32], full[H5_PLUGIN_PATH];
-    if (is_found(c))
-        return "";
-    snprintf(advice, sizeof advice, "export HDF5_PLUGIN_PATH=FOLDER   # the folder of libh5%s.so",
-             c->name);
+    char program[H5_PLUGIN_PATH], folder[H5_PLUGIN_PATH + 32];
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = 0;
     char *slash = strrchr(program, '/');
     if (!slash)
-        return advice;
+        return false;
     *slash = 0;
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         snprintf(folder, sizeof folder, "%s/%s", program, places[k]);
-        if (has_plugin(folder, c) && realpath(folder, full)) {
-            snprintf(advice, sizeof advice, "export HDF5_PLUGIN_PATH='%s'", full);
-            break;
-        }
+        if (has_plugin(folder, c) && realpath(folder, full))
+            return true;
     }
-    return advice;
+    return false;
+}
+
+/* A word of a shell's command line: as it is where nothing in it means something to the shell, else
+ * in single quotes. */
+static char *shell_word(const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./:=,+@%-";
+    char *out = memory_need(4 * strlen(s) + 3, 1), *to = out;
+    if (*s && strspn(s, plain) == strlen(s))
+        return strcpy(out, s);
+    *to++ = '\'';
+    for (; *s; s++)
+        to = *s == '\'' ? stpcpy(to, "'\\''") : (*to = *s, to + 1);
+    strcpy(to, "'");
+    return out;
+}
+
+bool h5_plugin_command(const struct codec *c, const char *path, const int64_t size[3],
+                       char **command)
+{
+    const int64_t n = size[1] < 4 ? size[1] : 4;
+    enum { FIRST_REGISTERED = 256 }; /* filters below are HDF5's own */
+    const bool found = c->h5_filter < FIRST_REGISTERED || is_found(c);
+    char folder[H5_PLUGIN_PATH] = "";
+    *command = NULL;
+    if (!found && !own_folder(c, folder))
+        return false;
+    char *quoted = shell_word(folder), *file = shell_word(path);
+    *command = memory_print(
+        "%s%s%sh5dump -d /pixels -s %" PRId64 ",%" PRId64 ",0 -c 1,%" PRId64 ",%" PRId64 " %s%s",
+        found ? "" : "HDF5_PLUGIN_PATH=", found ? "" : quoted, found ? "" : " ", size[0] / 2,
+        (size[1] - n) / 2, n, size[2], *path == '-' ? "./" : "", file);
+    free(quoted);
+    free(file);
+    return found;
+}
+
+const char *h5_plugin_missing(const struct codec *c)
+{
+    static char text[256];
+    snprintf(
+        text, sizeof text,
+        "h5dump and h5py cannot show pixels of codec %s: libh5%s.so is not beside this "
+        "program; run make in the folder of its sources, or apt-get install hdf5-plugin-h5jpeg",
+        c->name, c->name);
+    return text;
 }
 
 /* --- the superblock --- */

@@ -69,10 +69,15 @@ enum { H5_PLUGIN_PATH = 4096 };
 
 /* The first folder where HDF5 looks for plug-ins. False: it does not say. */
 bool h5_plugin_folder(char folder[H5_PLUGIN_PATH]);
-/* "" when one of these folders has the plug-in of a codec that keeps tiles; else the command that
- * sets the variable to the folder of the plug-in that came with this program. The text is
- * overwritten by the next call. */
-const char *h5_plugin_advice(const struct codec *c);
+/* The command that shows four pixels in the middle of a store of this codec, quoted for a shell:
+ * "HDF5_PLUGIN_PATH='FOLDER' h5dump -d /pixels -s ... -c ... 'PATH'". The folder is that of the
+ * plug-in that came with this program; the variable is left out if HDF5 needs none or finds it by
+ * itself, and then the result is true. Without a plug-in *command is NULL. `size`: rows, columns,
+ * channels of the slide. The caller frees the command. */
+bool h5_plugin_command(const struct codec *c, const char *path, const int64_t size[3],
+                       char **command);
+/* What to do when there is no plug-in. */
+const char *h5_plugin_missing(const struct codec *c);
 
 /*
  * --- the superblock ---

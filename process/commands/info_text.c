@@ -104,14 +104,18 @@ static void print_pixels(const struct store_info *i)
     putchar('\n');
 }
 
-/* What other programs need to read the store. */
-static void print_advice(const struct store_info *i)
+/* How another program shows pixels. Codecs lz4 and zstd need plug-ins of others. */
+static void print_plugin(const struct info_store *s)
 {
-    const char *advice = i->codec->keeps ? h5_plugin_advice(i->codec) : "";
-    if (!*advice)
+    char *command;
+    const int64_t size[] = {s->info->height, s->info->width, s->info->channels};
+    const bool found = h5_plugin_command(s->info->codec, s->path, size, &command);
+    if (!found && !s->info->codec->keeps)
         return;
-    label("plug-in");
-    printf("other programs read it after: %s\n", advice);
+    label(command ? "shown by" : "plug-in");
+    print_name(command ? command : h5_plugin_missing(s->info->codec));
+    putchar('\n');
+    free(command);
 }
 
 static void print_layout(const struct info_store *s)
@@ -133,7 +137,7 @@ static void print_layout(const struct info_store *s)
         cli_print_text(stdout, i->codec_reason);
     }
     putchar('\n');
-    print_advice(i);
+    print_plugin(s);
 }
 
 static void print_reason(const char *before, const char *text)
