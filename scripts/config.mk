@@ -66,7 +66,8 @@ LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))
 # nvcc itself says where its headers and libraries are, wherever it comes from; a distribution's are where all are
 NVCC_SAYS := $(if $(call on,$(CUDA)),$(subst ",,$(shell $(NVCC) --dryrun -x cu -c /dev/null 2>&1 | \
                sed -n 's/^.*\(INCLUDES\|LIBRARIES\)=//p')))
-cuda_has   = $(firstword $(foreach d,$(patsubst $(1)%,%,$(filter $(1)%,$(NVCC_SAYS))) $(2),$(if $(wildcard $d/$(3)),$(abspath $d))))
+cuda_has   = $(firstword $(foreach d,$(patsubst $(1)%,%,$(filter $(1)%,$(NVCC_SAYS))) $(2), \
+               $(if $(wildcard $d/$(3)),$(abspath $d))))
 CUDA_LIB  := $(call cuda_has,-L,$(wildcard /usr/lib/*-linux-gnu),libcudart_static.a)
 CUDA_INC  := $(call cuda_has,-I,,cuda_runtime.h)
 CUDA_CFLAGS := $(CUDA_INC:%=-isystem %)
@@ -79,7 +80,7 @@ ALL_ARCH  := $(filter $(NVCC_ARCH),sm_80 sm_86 sm_89 sm_90 sm_100 sm_120) comput
 GPUS      := $(if $(call on,$(CUDA))$(ARCH),$(if $(ARCH),,$(addprefix sm_,$(sort $(subst .,,$(shell \
                nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null | grep '^[0-9.]*$$'))))))
 HERE_ARCH := $(filter $(NVCC_ARCH),$(GPUS)) $(if $(filter-out $(NVCC_ARCH),$(GPUS)),compute_90)
-ARCHS     := $(if $(call on,$(CUDA)),$(strip $(if $(ARCH),$(ARCH:all=$(ALL_ARCH)),$(or $(strip $(HERE_ARCH)),$(ALL_ARCH)))))
+ARCHS     := $(if $(call on,$(CUDA)),$(strip $(or $(ARCH:all=$(ALL_ARCH)),$(strip $(HERE_ARCH)),$(ALL_ARCH))))
 GENCODE   := $(foreach a,$(ARCHS),-gencode arch=compute_$(lastword $(subst _, ,$a))$(comma)code=$a)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP

@@ -619,7 +619,7 @@ def nvcc():
 def test_headers_of_cuda_come_from_where_nvcc_is():
     """Also when nvcc is a link from elsewhere. tests/releases compiles where no other folder has them."""
     for env in ({}, with_tools(nvcc=nvcc())):
-        lines = make("B=" + tmp(), "-n", "V=1", "ARCH=sm_90", "h5spec", cwd=ROOT, env=env).out
+        lines = make("B=" + tmp(), "-n", "V=1", "CUDA=1", "ARCH=sm_90", "h5spec", cwd=ROOT, env=env).out
         ours = re.findall(r"^.* -c -o \S+ cuda/\S+\.c$", lines, re.M)
         expect(len(ours) == len(glob.glob(ROOT + "/cuda/**/*.c", recursive=True)), "%s", ours)
         for line in ours:
@@ -639,7 +639,7 @@ def test_kernels_are_for_the_gpus_here():
                                    ("echo 7.0", (), {"compute_90"}, "minutes"),
                                    (none, (), {"sm_80", "sm_86", "sm_89", "sm_90", "compute_90"}, "nvidia-smi shows no GPU here")):
         b = tmp()
-        lines = make("B=" + b, "-n", *words, b + "/kernels", cwd=ROOT, env=with_tools(nvidia_smi=smi)).out
+        lines = make("B=" + b, "-n", "CUDA=1", *words, b + "/kernels", cwd=ROOT, env=with_tools(nvidia_smi=smi)).out
         have = set(re.findall(r",code=(\S+)", text_in(b + "/config")))
         expect(have - {"sm_100", "sm_120"} == want, "%s %s: %s", smi, words, have)
         says(lines, said)
