@@ -448,6 +448,62 @@ def test_damaged_results_are_computed_again():
     equal(content(out + "/corpus.h5"), want, "the repaired corpus")
 
 
+ODD = ["b\x1b[31m", "b\u202e", "b\u200e", os.fsdecode(b"b\xff\xfe"), "b: x", "a.h5: slide b: rejected: it", "a.h5 of x.h5 and a.h5 of y.h5 are the same slide",
+       "\u05e9\u200e", 'b"\\', "$(b)'", " b "]
+
+
+def merged_in(out):
+    """{slide: um per px} of all merged files."""
+    return {s["slide"]: s["mpp_x"] for path in glob.glob(glob.escape(out) + "/corpus*.h5")
+            for s in json_lines(run(H5SPEC, "info", "--json", path).out)[0]["slides"]}
+
+
+def test_names_that_messages_show_otherwise_and_long_paths():
+    """What was merged was read from messages, which show some characters as others, end after 1,023 bytes, and hold what looks like other messages."""
+    for out in (new_out(), os.path.join(tmp(), *["x" * 200] * 3, "out"), os.path.join(tmp(), *["x" * 200] * 9, "out")):
+        folder = folder_with(of_resolutions("0.5", "0.25"))
+        for k, name in enumerate(ODD):
+            shutil.copy(made("--size", "600x500", "--mpp", "0.25", "--seed", str(k + 50), name="odd"), os.path.join(folder, name + ".svs"))
+            shutil.copy(folder + "/a.svs", os.path.join(folder, name + " copy.svs"))
+        local(out, folder, status=1)
+        st = status_of(out, 1)
+        copies = {os.path.basename(f["slide"]) for f in st["failed"]}
+        all_a = {"a"} | {n + " copy" for n in ODD}
+        found = merged_in(out)
+        expect({n: um for n, um in found.items() if n not in all_a} == {"b": 0.25, **{n: 0.25 for n in ODD}}, "%s", found)
+        expect([um for n, um in found.items() if n in all_a] == [0.5], "%s", found)
+        expect(len(copies) == len(ODD) and st["processed"] == sum(m["slides"] for m in st["merged"]) == len(found), "%s", st)
+        says(local(out, folder, status=1).err, "nothing to do")
+
+
+def test_a_damaged_result_is_found_by_its_path():
+    """A slide with ": " in its name blocked the corpus for ever."""
+    for name in ("b: x", "b", os.fsdecode(b"b\xff")):
+        folder, out = folder_with({"a.svs": slides(1)[0], name + ".svs": slides(2)[1]}), new_out()
+        local(out, folder)
+        path = os.path.join(out, "results", name + ".h5")
+        before = os.stat(path)
+        shutil.move(flipped_in(path, os.fsencode("slides/%s/histogram" % name)), path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        os.unlink(out + "/corpus.h5")
+        says(local(out, folder, status=5).out, "1 failed", "the result is damaged")
+        local(out, folder)
+        expect(status_of(out)["corpus"] == {"file": out + "/corpus.h5", "slides": 2, "current": True}, "%s", name)
+
+
+def test_a_merged_file_with_another_count_is_named():
+    folder, out = begun(slides(2))
+    settings = json.load(open(out + "/corpus.json"))
+    settings["merged"]["corpus.h5"]["slides"] = 1
+    json.dump(settings, open(out + "/corpus.json", "w"))
+    says(corpus("status", "-o", out, status=5).out, "problem: the merged files hold 1 slide, but 2 were processed; run again")
+    local(out, folder)
+    expect(status_of(out)["corpus"]["slides"] == 2, "merged again")
+    lost = wrapper('[ "$1" = merge ] || exec %s "$@"\n%s "$@" | sed "s/s01[.]h5/elsewhere/"' % (H5SPEC, H5SPEC))
+    os.unlink(out + "/corpus.h5")
+    says(local(out, folder, env=dict(TOOLS, H5SPEC=lost), status=5).out, "problem: 1 result in no merged file, such as %s/results/s01.h5" % out)
+
+
 def test_stores_may_be_thrown_away():
     folder, out = begun(slides(3), "--discard-stores")
     want = content(out + "/corpus.h5")
@@ -506,7 +562,7 @@ def test_damaged_state_and_lists_are_named():
 
 def test_a_full_results_disk_is_one_attempt_and_named():
     calls, out = os.path.join(tmp(), "calls"), new_out()
-    line = '{"input": "$store", "kind": "store", "status": "failed", "message": "/r/x.h5: no space left on the disk; free some and run again", "cause": "trouble"}'
+    line = '{"input": "$store", "kind": "store", "status": "failed", "message": "/r/x.h5: no space left on the disk; free some and run again", "cause": "trouble", "detail": "disk"}'
     full = at_work(H5SPEC, '[ $1 != run ] || { echo call >>%s; read -r store; echo "%s"; exit 5; }' % (calls, line.replace('"', '\\"')))
     p = local(out, "--batch", "1", *slides(4), env=dict(TOOLS, H5SPEC=full), status=5)
     says(p.out, "0 processed, 3 to do, 1 failed", "node trouble (process): 1 slide", "/r/x.h5: no space left on the disk")

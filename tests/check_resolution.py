@@ -145,6 +145,67 @@ def test_merge_leaves_out_a_slide_before_it_judges_it():
     says(run(H5SPEC, "merge", "-o", out, folder + "a-pyramid.h5", some, status=1).err, "slide c-groups: rejected")
 
 
+def test_merge_into_a_folder_gives_a_file_per_resolution():
+    stores = [sharp(mpp, seed) for mpp, seed in (("0.50", "1"), ("0.52", "2"), ("0.25", "3"), ("none", "4"))]
+    folder, _ = each(stores)
+    out = os.path.join(tmp(), "new", "merged") + "/"
+    p = run(H5SPEC, "merge", "--json", "-o", out, folder)
+    want = {"corpus-0.5um.h5": ["m1", "m2"], "corpus-0.25um.h5": ["m3"], "corpus-unknown-um.h5": ["m4"]}
+    rows = json_lines(p.out)
+    expect({os.path.basename(j["output"]): [x["slide"] for x in j["inputs"]] for j in rows} == want, "%s", p.out)
+    expect(all(x["status"] == "merged" and x["input"] == folder + x["slide"] + ".h5" for j in rows for x in j["inputs"]), "%s", p.out)
+    expect({f: slide_names(out + f) for f in os.listdir(out)} == want, "%s", os.listdir(out))
+    expect([j["um_per_px"] for j in rows] == [0.5, 0.25, None] and all(j["status"] == "done" and j["left_out"] == 0 for j in rows), "%s", p.out)
+    before = {f: content(out + f) for f in want}
+    p = run(H5SPEC, "merge", "-o", out, *reversed(sorted(glob.glob(folder + "*"))), *glob.glob(out + "*"))  # in any order, and with what was made
+    says(p.err, out + "corpus-0.5um.h5: left out of the inputs")
+    expect({f: content(out + f) for f in want} == before, "another order")
+    p = run(H5SPEC, "merge", "-o", out, folder + "m1.h5", folder + "m2.h5")
+    says(p.err, "into %scorpus.h5: 2 slides" % out, out + "corpus-0.25um.h5: of an earlier merge, not written by this one; delete it")
+    equal(content(out + "corpus.h5"), before["corpus-0.5um.h5"], "one resolution")
+    says(run(H5SPEC, "merge", "-o", out, folder + "m1.h5", status=2).err, "m2", "--force")
+    table = os.path.join(folder, "tables") + "/"
+    for _ in range(2):
+        run(H5SPEC, "merge", "--table-from", "2", "-o", table, folder)
+    expect(sorted(os.listdir(table)) == sorted(want), "%s", os.listdir(table))
+    mixed = os.path.join(tmp(), "mixed.h5")
+    run(H5SPEC, "merge", "--mix-mpp", "-o", mixed, *glob.glob(folder + "*.h5"))
+    again = os.path.join(tmp(), "again") + "/"
+    run(H5SPEC, "merge", "-o", again, mixed)  # a merged file is taken apart
+    expect({f: slide_names(again + f) for f in os.listdir(again)} == want, "%s", os.listdir(again))
+
+
+def test_merge_into_a_file_says_first_what_it_takes_and_the_command_for_the_rest():
+    stores = [sharp(mpp, seed) for mpp, seed in (("0.25", "3"), ("0.50", "1"), ("1", "5"))]
+    folder, _ = each(stores)
+    odd = os.path.join(tmp(), "it's (odd) $x\u202e", "-results")
+    shutil.copytree(folder, odd)
+    out = os.path.join(os.path.dirname(odd), "c.h5")
+    p = run(H5SPEC, "merge", "--json", "-o", out, odd, status=1)
+    first = p.err.splitlines()[0]
+    says(first, "takes slides of 0.5 um/px, as m1, the first by name: 1 of 3;", "h5spec merge -o ")
+    run("bash", "-c", "h5spec() { %s \"$@\"; }; %s" % (H5SPEC, first.split("resolution: ")[1]))
+    expect(sorted(os.listdir(out[:-3])) == ["corpus-0.25um.h5", "corpus-0.5um.h5", "corpus-1um.h5"], "%s", first)
+    (j,) = json_lines(p.out)
+    expect([(x["slide"], x["status"], x.get("reason")) for x in j["inputs"]] ==
+           [("m1", "merged", None), ("m3", "left_out", "resolution"), ("m5", "left_out", "resolution")], "%s", j)
+
+
+def test_json_of_merge_names_copies_and_bad_inputs_by_path():
+    folder, out = tmp(), os.path.join(tmp(), "m.h5")
+    result, _ = each([sharp("0.50", "1")])
+    names = [os.path.join(folder, n + ".h5") for n in ("a", "b\x1b\u202e: x", os.fsdecode(b"c\xff"), "d" * 200)]
+    for name in names:
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", name, shutil.copy(sharp("0.50", "1"), os.path.join(tmp(), os.path.basename(name))))
+    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--skip-duplicates", "-o", out, *names).out)
+    expect([x["input"] for x in j["inputs"]] == names and j["slides"] == 1 and j["duplicates"] == 3, "%s", j)
+    expect([(x["status"], x.get("reason"), x.get("same_as"), x.get("same_slide")) for x in j["inputs"]] ==
+           [("merged", None, None, None)] + [("left_out", "copy", names[0], "a")] * 3, "%s", j)
+    put_file(names[2], b"")
+    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--skip-duplicates", "--force", "-o", out, *names, status=1).out)
+    expect((j["status"], j["cause"], [(x["input"], x["status"]) for x in j["inputs"]]) == ("failed", "input", [(names[2], "failed")]), "%s", j)
+
+
 def test_results_in_a_folder_have_no_common_mean():
     _, p = each([sharp("0.50", "1"), sharp("0.25", "3")])
     says(p.err, "windows of several resolutions, not pooled;")

@@ -2,6 +2,7 @@
 #include "common/base/path.h"
 
 #include "common/base/memory.h"
+#include "common/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,55 @@ void path_drop_folder(char *message, const char *path)
     const size_t folder = (size_t)(path_base_name(path) - path), n = strlen(path);
     for (char *at = message; folder > 0 && (at = strstr(at, path)) != NULL; at += n - folder)
         memmove(at, at + folder, strlen(at + folder) + 1);
+}
+
+/* A word in single quotes, but for the quotes in it. */
+static void put_plain(FILE *f, const char *s)
+{
+    fputc('\'', f);
+    for (; *s; s++)
+        if (*s == '\'')
+            fputs("'\\''", f);
+        else
+            fputc(*s, f);
+    fputc('\'', f);
+}
+
+/* The form of bash, zsh and ksh for characters that must not be printed. */
+static void put_escaped(FILE *f, const char *s)
+{
+    fputs("$'", f);
+    for (; *s; s++)
+        if (*s == '\'' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (*s < ' ' || *s > '~')
+            fprintf(f, "\\%03o", (unsigned char)*s);
+        else
+            fputc(*s, f);
+    fputc('\'', f);
+}
+
+/* Is all of it UTF-8 that may be printed? */
+static bool is_printable(const char *s)
+{
+    for (size_t n; *s; s += n)
+        if (utf8_unsafe(s) || !(n = utf8_length(s)))
+            return false;
+    return true;
+}
+
+void path_print_quoted(FILE *f, const char *path)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "_-./+:@%,=";
+    if (*path == '-') /* no option */
+        fputs("./", f);
+    if (*path && !path[strspn(path, safe)])
+        fputs(path, f);
+    else if (is_printable(path))
+        put_plain(f, path);
+    else
+        put_escaped(f, path);
 }
 
 const char *path_stem(const char *path, size_t *n)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* --- parts of paths --- */
 
@@ -15,6 +16,9 @@
 const char *path_base_name(const char *path);
 /* Replaces each mention of `path` in a message by its base name: pages must not show folders. */
 void path_drop_folder(char *message, const char *path);
+/* Prints a path as a word of a shell command, which is the same path when it is pasted into bash or
+ * zsh, whatever characters it has. */
+void path_print_quoted(FILE *f, const char *path);
 /* The name of a slide: the base name of its store without ".h5". Points into path; *n gets its
  * length. */
 const char *path_stem(const char *path, size_t *n);

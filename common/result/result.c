@@ -489,6 +489,9 @@ const struct field result_counts_fields[] = {
 #define SLIDE(kind, member, set, ...) FIELD_ROW(kind, struct result_slide, member, set, __VA_ARGS__)
 #define ORIGIN(kind, member, ...)                                                                  \
     FIELD_NAMED(kind, #member, struct result_slide, origin.member, RESULT_OF_ORIGIN, __VA_ARGS__)
+#define SCALE(member)                                                                              \
+    FIELD_NAMED(FIELD_REAL, #member, struct result_slide, origin.member,                           \
+                RESULT_OF_ORIGIN | RESULT_OF_SCALE, UNKNOWN(1e-9, 1e9))
 #define GLASS(which, name, high_)                                                                  \
     FIELD_NAMED(FIELD_REAL, name, struct result_slide, origin.glass[which], RESULT_OF_ORIGIN,      \
                 UNKNOWN(0, high_)),
@@ -505,9 +508,9 @@ const struct field result_slide_fields[] = {
     SLIDE(FIELD_INT, height, RESULT_OF_SOURCE, RANGE(1, INT32_MAX)),
     SLIDE(FIELD_INT, group_rows, RESULT_OF_GROUPS, RANGE(1, MOST_INT)),
     SLIDE(FIELD_INT, group_count, RESULT_OF_GROUPS, RANGE(1, MOST_GROUPS)),
-    ORIGIN(FIELD_REAL, mpp_x, UNKNOWN(1e-9, 1e9)),
-    ORIGIN(FIELD_REAL, mpp_y, UNKNOWN(1e-9, 1e9)),
-    ORIGIN(FIELD_REAL, downsample, UNKNOWN(1e-9, 1e9)),
+    SCALE(mpp_x),
+    SCALE(mpp_y),
+    SCALE(downsample),
     ORIGIN(FIELD_REAL, objective_power, UNKNOWN(1e-9, 1e9)),
     ORIGIN(FIELD_TEXT, vendor),
     ORIGIN(FIELD_REAL, tissue_fraction, UNKNOWN(0, 1)),

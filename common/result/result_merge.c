@@ -23,6 +23,7 @@
 #include "common/result/result_read.h"
 #include "common/result/result_table.h"
 #include "common/result/result_write.h"
+#include "common/result/same_resolution.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -163,9 +164,12 @@ bool result_merge_extends(const char *path)
 struct part {
     char *name; /* of the slide; owned */
     int file;
-    bool old;      /* unchanged: `index` is its row in the existing table */
-    bool copied;   /* the file is a table: another one copies its row */
-    int64_t index; /* of the slide in the file */
+    bool old;              /* unchanged: `index` is its row in the existing table */
+    bool copied;           /* the file is a table: another one copies its row */
+    int64_t index;         /* of the slide in the file */
+    double um, downsample; /* if options.choose asks for them */
+    bool left_out;         /* by options.choose */
+    int64_t same;          /* the part of which this is a copy, or -1 */
 };
 
 struct merge {
@@ -187,6 +191,7 @@ struct merge {
     struct table_paths *result_paths;
     struct result_writer *out;
     void *seen; /* set of quickhashes of slides that have been written (memory_note) */
+    int bad;    /* the file that cannot be used, or -1 */
     int *owner; /* [group_count] of the slide in hand: the file that brought the group */
 };
 
@@ -199,18 +204,29 @@ static int by_name(const void *a, const void *b)
 
 /* --- the list of parts --- */
 
-static void add_part(struct merge *m, const struct part *p, const char *name)
+/* Part p of slide p->index of a result. */
+static int add_part(struct merge *m, struct result *r, const struct part *p, struct err *e)
 {
+    struct result_origin o = {0};
+    if (m->options.choose && result_read_scale(r, p->index, &o, e))
+        return -1;
     m->parts = memory_grow(m->parts, m->n_parts, sizeof *m->parts);
-    m->parts[m->n_parts] = *p;
-    m->parts[m->n_parts++].name = memory_copy(name);
+    struct part *new = &m->parts[m->n_parts++];
+    *new = *p;
+    new->name = memory_copy(result_slide_name(r, p->index));
+    new->um = same_resolution_um(&o);
+    new->downsample = o.downsample;
+    new->same = -1;
+    return 0;
 }
 
-static void list_slides(struct merge *m, int f, const struct result *r)
+static int list_slides(struct merge *m, int f, struct result *r, struct err *e)
 {
     struct part p = {.file = f, .copied = result_table_of(r)};
     for (; p.index < result_slides(r); p.index++)
-        add_part(m, &p, result_slide_name(r, p.index));
+        if (add_part(m, r, &p, e))
+            return -1;
+    return 0;
 }
 
 /* What a file is like before it is read. Whether it can be read is found out later. */
@@ -219,30 +235,30 @@ static struct result_stamp stamp_of(const struct stat *st)
     return (struct result_stamp){st->st_size, clock_ns(&st->st_mtim), -1};
 }
 
-static bool list_rows(struct merge *m, int f, const int64_t *rows, int64_t n)
+static int list_rows(struct merge *m, int f, const int64_t *rows, int64_t n, struct err *e)
 {
-    const struct result *old = table_old_result(m->old);
+    struct part p = {.file = f, .old = true};
     for (int64_t k = 0; k < n; k++) {
-        const int64_t row = rows ? rows[k] : k;
-        add_part(m, &(struct part){.file = f, .old = true, .index = row},
-                 result_slide_name(old, row));
+        p.index = rows ? rows[k] : k;
+        if (add_part(m, table_old_result(m->old), &p, e))
+            return -1;
     }
     return n > 0;
 }
 
-/* Lists the slides of file f by the rows of the existing table. False: it is new. */
-static bool list_old(struct merge *m, int f, const struct stat *st)
+/* Lists the slides of file f by the rows of the existing table. 0: it is new; 1: listed. */
+static int list_old(struct merge *m, int f, const struct stat *st, struct err *e)
 {
     char path[RESULT_ROW_PATH];
     const int64_t *rows;
     if (!m->old)
-        return false;
+        return 0;
     if (st->st_dev == m->out_file.st_dev && st->st_ino == m->out_file.st_ino)
-        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)));
+        return list_rows(m, f, NULL, result_slides(table_old_result(m->old)), e);
     if (table_paths_find(m->result_paths, m->paths[f], path, sizeof path, NULL))
-        return false;
+        return 0;
     const int64_t n = table_old_find(m->old, path, &m->stamps[f], &rows);
-    return list_rows(m, f, rows, n);
+    return list_rows(m, f, rows, n, e);
 }
 
 static int take_params(struct merge *m, int f, const struct result *r, struct err *e)
@@ -257,11 +273,15 @@ static int take_params(struct merge *m, int f, const struct result *r, struct er
 static int list_new(struct merge *m, int f, struct err *e)
 {
     struct result *r = result_open(m->paths[f], e);
+    m->bad = f;
     if (!r)
         return -1;
     const bool keep = result_table_of(r) && m->n_tables < MOST_TABLES;
-    const int bad = take_params(m, f, r, e);
-    list_slides(m, f, r);
+    int bad = list_slides(m, f, r, e);
+    if (!bad) {
+        m->bad = -1;
+        bad = take_params(m, f, r, e);
+    }
     m->stamps[f].slides = result_slides(r);
     if (keep) { /* its columns are in memory, and its slides may lie among others */
         m->tables[f] = r;
@@ -276,8 +296,10 @@ static int list_file(struct merge *m, int f, struct err *e)
     struct stat st;
     if (!stat(m->paths[f], &st)) {
         m->stamps[f] = stamp_of(&st);
-        if (list_old(m, f, &st))
-            return take_params(m, f, table_old_result(m->old), e);
+        const int listed = list_old(m, f, &st, e);
+        if (listed)
+            return listed < 0 ? err_add(e, "the existing table")
+                              : take_params(m, f, table_old_result(m->old), e);
     }
     return list_new(m, f, e);
 }
@@ -321,11 +343,13 @@ static struct result *file_of(struct merge *m, const struct part *p, struct err 
 
 static int load_part(struct merge *m, const struct part *p, struct result_slide *s, struct err *e)
 {
+    m->bad = p->file;
     struct result *r = file_of(m, p, e);
-    if (!r)
-        return -1;
     const unsigned parts = m->table ? result_parts_of_numbers() : RESULT_ALL_PARTS;
-    return result_load_parts(r, result_find_slide(r, p->name), parts, s, e);
+    if (!r || result_load_parts(r, result_find_slide(r, p->name), parts, s, e))
+        return -1;
+    m->bad = -1;
+    return 0;
 }
 
 /* Are both of the same slide, cut into the same groups? */
@@ -408,21 +432,23 @@ static int check_whole(const struct merge *m, const struct result_slide *s, stru
 }
 
 /* A slide may be in the sum once only, whatever its name. 1: it is left out. */
-static int check_duplicate(struct merge *m, const struct part *p, const struct result_slide *s,
+static int check_duplicate(struct merge *m, struct part *p, const struct result_slide *s,
                            struct err *e)
 {
+    char number[32];
     if (m->options.allow_duplicates || !s->quickhash[0])
         return 0;
-    char *this = memory_print("%s of %s", p->name, m->paths[p->file]);
-    const char *other = memory_note(&m->seen, s->quickhash, this);
-    if (other)
-        err_set(e, "%s and %s are the same slide (quickhash %.12s...)%s", other, this, s->quickhash,
-                m->options.duplicate
-                    ? ""
-                    : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
-    free(this);
-    if (!other)
+    snprintf(number, sizeof number, "%td", p - m->parts);
+    const char *first = memory_note(&m->seen, s->quickhash, number);
+    if (!first)
         return 0;
+    const struct part *other = &m->parts[atoll(first)];
+    p->same = other - m->parts;
+    err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", other->name,
+            m->paths[other->file], p->name, m->paths[p->file], s->quickhash,
+            m->options.duplicate
+                ? ""
+                : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
     if (!m->options.duplicate)
         return -1;
     m->options.duplicate(m->options.ctx, e);
@@ -430,12 +456,8 @@ static int check_duplicate(struct merge *m, const struct part *p, const struct r
 }
 
 /* 1: the slide is to be in the sum; 0: it is left out; -1: the merge fails. */
-static int is_wanted(struct merge *m, const struct part *p, const struct result_slide *s,
-                     struct err *e)
+static int is_wanted(struct merge *m, struct part *p, const struct result_slide *s, struct err *e)
 {
-    const struct result_merge_options *o = &m->options;
-    if (o->accepts && !o->accepts(o->ctx, m->paths[p->file], s))
-        return 0;
     const int same = check_duplicate(m, p, s, e);
     return same < 0 ? -1 : !same;
 }
@@ -450,8 +472,8 @@ static int put_row(struct merge *m, const struct part *p, const struct result_sl
 }
 
 /* Writes the sum of a slide's parts, of which p is the first. */
-static int put_sum(struct merge *m, const struct part *p, const struct result_slide *sum,
-                   const char *out, struct err *e)
+static int put_sum(struct merge *m, struct part *p, const struct result_slide *sum, const char *out,
+                   struct err *e)
 {
     const int wanted = is_wanted(m, p, sum, e);
     if (wanted <= 0)
@@ -463,7 +485,7 @@ static int put_sum(struct merge *m, const struct part *p, const struct result_sl
 }
 
 /* The row of an unchanged result. Its histogram is not unpacked: see keep_histograms(). */
-static int keep_row(struct merge *m, const struct part *p, struct err *e)
+static int keep_row(struct merge *m, struct part *p, struct err *e)
 {
     struct result_row row;
     struct result_table *t = result_table_of(table_old_result(m->old));
@@ -478,10 +500,11 @@ static int keep_row(struct merge *m, const struct part *p, struct err *e)
 }
 
 /* The row of an input, which is checked. */
-static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, struct err *e)
+static int copy_row(struct merge *m, struct part *p, uint64_t *histogram, struct err *e)
 {
     char path[PATH_MAX], seen[RESULT_ROW_PATH];
     struct result_row row;
+    m->bad = p->file;
     struct result *r = file_of(m, p, e);
     if (!r)
         return -1;
@@ -489,6 +512,7 @@ static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, 
     if (result_table_load(t, p->index, histogram, &row, e) ||
         result_table_load_sharpness(t, p->index, &row.numbers, e))
         return err_add(e, "%s: slide %s", m->paths[p->file], p->name);
+    m->bad = -1;
     const int wanted = is_wanted(m, p, &row.slide, e);
     if (wanted <= 0)
         return wanted;
@@ -500,7 +524,7 @@ static int copy_row(struct merge *m, const struct part *p, uint64_t *histogram, 
     return 0;
 }
 
-static int put_copy(struct merge *m, const struct part *p, struct err *e)
+static int put_copy(struct merge *m, struct part *p, struct err *e)
 {
     if (p->old)
         return keep_row(m, p, e);
@@ -582,7 +606,7 @@ static int merge_all(struct merge *m, const char *out, struct err *e)
             ;
         if (m->options.progress)
             m->options.progress(m->options.ctx, a, m->n_parts);
-        if (stop_check(e) || merge_slide(m, a, b, out, e))
+        if (stop_check(e) || (!m->parts[a].left_out && merge_slide(m, a, b, out, e)))
             return -1;
     }
     return 0;
@@ -668,7 +692,10 @@ static int choose_form(struct merge *m, int n, struct err *e)
 {
     const struct result_merge_options *o = &m->options;
     struct err why = {0};
-    if (!o->extends && m->n_parts < o->table_from)
+    int64_t chosen = 0;
+    for (int64_t k = 0; k < m->n_parts; k++)
+        chosen += !m->parts[k].left_out;
+    if (!o->extends && chosen < o->table_from)
         return 0;
     m->table = !check_rows(m, n, &why);
     if (!m->table && o->extends)
@@ -678,17 +705,67 @@ static int choose_form(struct merge *m, int n, struct err *e)
     return 0;
 }
 
+/* --- which slides --- */
+
+/* Lets the caller choose. 1: nothing is to be written. */
+static int choose_slides(struct merge *m, struct err *e)
+{
+    const struct result_merge_options *o = &m->options;
+    struct result_merge_slide *slides = memory_need((size_t)m->n_parts + 1, sizeof *slides);
+    int64_t n = 0;
+    for (int64_t k = 0; k < m->n_parts; k++) {
+        const struct part *p = &m->parts[k];
+        if (k == 0 || strcmp(p->name, p[-1].name) != 0)
+            slides[n++] = (struct result_merge_slide){
+                .name = p->name, .path = m->paths[p->file], p->um, p->downsample};
+    }
+    const int r = o->choose ? o->choose(o->ctx, slides, n, e) : 0;
+    for (int64_t k = 0, s = -1; k < m->n_parts; k++) {
+        s += k == 0 || strcmp(m->parts[k].name, m->parts[k - 1].name) != 0;
+        m->parts[k].left_out = slides[s].left_out;
+    }
+    free(slides);
+    return r;
+}
+
+static void tell_fates(const struct merge *m)
+{
+    const struct part *first = m->parts;
+    for (int64_t k = 0; k < m->n_parts && m->options.fate; k++) {
+        const struct part *p = &m->parts[k];
+        first = k > 0 && !strcmp(first->name, p->name) ? first : p;
+        const struct part *same = first->same < 0 ? NULL : &m->parts[first->same];
+        const struct result_merge_fate f = {.path = m->paths[p->file],
+                                            .name = p->name,
+                                            .left_out = p->left_out,
+                                            .same_path = same ? m->paths[same->file] : NULL,
+                                            .same_name = same ? same->name : NULL};
+        m->options.fate(m->options.ctx, &f);
+    }
+}
+
+/* Everything after the list of slides. */
+static int write_chosen(struct merge *m, const char *out, int n, struct err *e)
+{
+    const int nothing = choose_slides(m, e);
+    if (nothing)
+        return nothing < 0 ? -1 : 0;
+    if (choose_form(m, n, e) || check_replaced(m, out, e) || write_sum(m, out, e))
+        return -1;
+    tell_fates(m);
+    return 0;
+}
+
 int result_merge(const char *out, char *const *paths, int n, const struct result_merge_options *o,
                  struct err *e)
 {
-    struct merge m = {.paths = paths, .options = *o};
+    struct merge m = {.paths = paths, .options = *o, .bad = -1};
     begin(&m, out, n);
-    const int r = list_all(&m, n, e) || choose_form(&m, n, e) || check_replaced(&m, out, e) ||
-                          write_sum(&m, out, e)
-                      ? -1
-                      : 0;
+    const int r = list_all(&m, n, e) || write_chosen(&m, out, n, e) ? -1 : 0;
     if (o->kept)
         *o->kept = m.n_kept;
+    if (o->bad)
+        *o->bad = m.bad;
     merge_free(&m, n);
     return r;
 }

@@ -7,8 +7,7 @@
  * - Slides of one name are parts of one slide: what they copied from the store, roi_crc32 and the
  *   thresholds of samples must be equal. No group may be in two parts; none may be missing unless
  *   the result may be partial.
- * - Slides of another resolution than the first by name are left out (same_resolution.h), unless
- *   the user accepts them.
+ * - The caller chooses which slides go together (same_resolution.h).
  * - Counts, histograms, profile_sums, spectra with their windows, and times are added. A map takes
  *   each value from the part that has it.
  *
@@ -21,6 +20,20 @@
 #include "common/result/result.h"
 
 enum { RESULT_TABLE_FROM = 1000 }; /* slides: table_from, unless the user wants another */
+
+/* A slide that may be merged. */
+struct result_merge_slide {
+    const char *name, *path; /* path: of the first input with a part of it */
+    double um, downsample;   /* per stored pixel, and of the level; NaN if unknown */
+    bool left_out;           /* false at first */
+};
+
+/* What has become of a slide of an input. */
+struct result_merge_fate {
+    const char *path, *name;           /* of the input, and in it */
+    bool left_out;                     /* by choose() */
+    const char *same_path, *same_name; /* of the slide of which this one is a copy; or NULL */
+};
 
 struct result_merge_options {
     bool partial; /* groups may be missing */
@@ -41,11 +54,16 @@ struct result_merge_options {
     void (*duplicate)(void *ctx, const struct err *why);
     /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
-    /* Is a slide to be in the sum? Asked in the order of the slides' names; `path` is that of the
-     * first file with a part of it. NULL: all are. */
-    bool (*accepts)(void *ctx, const char *path, const struct result_slide *s);
+    /* Chooses the slides of the sum before anything is read of them but what they are called and
+     * their resolution: sets `left_out` of others. 1: nothing is to be written. NULL: all are
+     * in. */
+    int (*choose)(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e);
+    /* Called for each slide of each input, by name, once the output has its name. NULL: not
+     * wanted. */
+    void (*fate)(void *ctx, const struct result_merge_fate *f);
     void *ctx;
     int64_t *kept; /* gets how many rows were taken over; NULL: not wanted */
+    int *bad;      /* gets the number of the input that cannot be used, or -1; NULL: not wanted */
 };
 
 /* Adds n results up into one. Messages name the files. */

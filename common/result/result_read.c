@@ -401,6 +401,22 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
     return result_load_parts(r, k, RESULT_ALL_PARTS, s, e);
 }
 
+int result_read_scale(struct result *r, int64_t k, struct result_origin *o, struct err *e)
+{
+    struct result_row row = {0};
+    int bad;
+    if (r->table)
+        bad = result_table_load(r->table, k, NULL, &row, e);
+    else {
+        const hid_t slide = open_slide(r, k, e);
+        bad =
+            slide < 0 || h5_get_fields(slide, result_slide_fields, RESULT_OF_SCALE, &row.slide, e);
+        h5_close(slide);
+    }
+    *o = row.slide.origin;
+    return bad ? err_add(e, "%s: slide %s", r->path, r->names[k]) : 0;
+}
+
 int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e)
 {
     struct result_row row;

@@ -35,6 +35,8 @@ int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struc
  * checksum of its own, which is checked; only result_load_slide() checks data_crc32. */
 int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result_slide *s,
                       struct err *e);
+/* Reads the resolution of slide k alone, into mpp_x, mpp_y and downsample. */
+int result_read_scale(struct result *r, int64_t k, struct result_origin *o, struct err *e);
 /* The numbers of slide k, if the file itself has them, because it is a table. 1: *n has them; 0:
  * they follow from result_parts_of_numbers(); -1: failed. */
 int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e);

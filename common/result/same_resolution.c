@@ -43,18 +43,17 @@ int64_t same_resolution_sets(const double *sorted, int64_t n, int64_t first, int
 
 #define REMEDY "; use another result for it, or --mix-mpp"
 
-static int judge(const struct same_resolution *r, const struct result_origin *o, double mpp,
-                 struct err *e)
+static int judge(const struct same_resolution *r, double mpp, double downsample, struct err *e)
 {
     if (r->with_mpp[0] && !isnan(mpp))
         return !same_resolution_differ(r->mpp, mpp)
                    ? 0
                    : err_set(e, "rejected: it has %.4g um/px, but %s has %.4g" REMEDY, mpp,
                              r->with_mpp, r->mpp);
-    return !r->with_downsample[0] || !same_resolution_differ(r->downsample, o->downsample)
+    return !r->with_downsample[0] || !same_resolution_differ(r->downsample, downsample)
                ? 0
                : err_set(e, "rejected: its level is downsampled by %.4g, that of %s by %.4g" REMEDY,
-                         o->downsample, r->with_downsample, r->downsample);
+                         downsample, r->with_downsample, r->downsample);
 }
 
 /* Keeps the first value that is known, and whose it is. */
@@ -66,15 +65,58 @@ static void keep(char whose[SAME_RESOLUTION_NAME], double *first, const char *na
     snprintf(whose, SAME_RESOLUTION_NAME, "%s", name);
 }
 
-int same_resolution_check(struct same_resolution *r, const char *name,
-                          const struct result_origin *o, struct err *e)
+int same_resolution_check(struct same_resolution *r, const char *name, double um, double downsample,
+                          struct err *e)
 {
-    const double mpp = same_resolution_um(o);
-    if (judge(r, o, mpp, e)) {
+    if (judge(r, um, downsample, e)) {
         r->others++;
         return -1;
     }
-    keep(r->with_mpp, &r->mpp, name, mpp);
-    keep(r->with_downsample, &r->downsample, name, o->downsample);
+    keep(r->with_mpp, &r->mpp, name, um);
+    keep(r->with_downsample, &r->downsample, name, downsample);
     return 0;
+}
+
+enum which { ANY, WITH_UM, WITHOUT_UM };
+
+/* Puts the slides of one kind into sets from `sets` on; returns the number of sets then. */
+static int divide(const double *um, const double *downsample, int64_t n, enum which which, int sets,
+                  int *set)
+{
+    for (int64_t left = 1; left > 0; sets++) {
+        struct same_resolution first = {0};
+        int64_t members = 0;
+        left = 0;
+        for (int64_t k = 0; k < n; k++) {
+            if (set[k] >= 0 || (which != ANY && isnan(um[k]) != (which == WITHOUT_UM)))
+                continue;
+            if (same_resolution_check(&first, "slide", um[k], downsample[k], NULL))
+                left++;
+            else {
+                set[k] = sets;
+                members++;
+            }
+        }
+        if (!members)
+            return sets;
+    }
+    return sets;
+}
+
+static void clear(int *set, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        set[k] = -1;
+}
+
+int same_resolution_divide(const double *um, const double *downsample, int64_t n, int *set)
+{
+    clear(set, n);
+    int sets = divide(um, downsample, n, ANY, 0, set);
+    if (sets > 1) {
+        clear(set, n);
+        sets = divide(um, downsample, n, WITH_UM, 0, set);
+        sets = divide(um, downsample, n, WITHOUT_UM, sets, set);
+    }
+    return sets;
 }

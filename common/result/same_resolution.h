@@ -33,9 +33,15 @@ struct same_resolution {
 };
 
 /* -1 if the slide's resolution is another one: it is counted, and the message says what differs and
- * what to do, but does not name the slide. */
-int same_resolution_check(struct same_resolution *r, const char *name,
-                          const struct result_origin *o, struct err *e);
+ * what to do, but does not name the slide. `um` and `downsample`: of the slide. */
+int same_resolution_check(struct same_resolution *r, const char *name, double um, double downsample,
+                          struct err *e);
+
+/* Divides n slides, in the order of their names, into sets, which get a file each: set[k] of slide
+ * k, from 0. The first slide that is in no set yet and those of its resolution are the next
+ * one. If there are several sets, slides that do not state their um are apart from those that do.
+ * Returns how many sets there are. */
+int same_resolution_divide(const double *um, const double *downsample, int64_t n, int *set);
 
 /* um per stored pixel, or NaN. */
 double same_resolution_um(const struct result_origin *o);

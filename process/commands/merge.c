@@ -2,6 +2,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
@@ -12,42 +13,126 @@
 #include "common/result/same_resolution.h"
 #include "process/options/commands.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* One output: a set of slides that go together. */
+/* One output, and the slides that go together into it. */
+struct output {
+    char *path;            /* owned */
+    double um, downsample; /* of its first slide, per stored px and of the level; NaN if unknown */
+};
 
 struct merging {
     struct options *o;
-    struct same_resolution resolution;
-    int64_t duplicates; /* slides that --skip-duplicates left out */
-    int64_t kept;       /* slides whose rows the table had already */
-    bool left_out;      /* the output was found among the inputs */
-    bool refused;       /* the output has slides that would be lost */
+    bool folder;            /* -o names one */
+    struct output *outputs; /* [n]; owned */
+    int n, now;             /* outputs; the one that is made */
+    char **names;           /* [slides], sorted; owned, of a folder with several outputs */
+    int *sets;              /* [slides] their outputs; owned */
+    int64_t slides;
+    struct same_resolution resolution; /* of an only output */
+    int64_t duplicates;                /* slides that --skip-duplicates left out */
+    int64_t kept;                      /* slides whose rows the table had already */
+    bool left_out;                     /* an output was found among the inputs */
+    bool refused;                      /* the output has slides that would be lost */
+    int bad;                           /* the input that cannot be used, or -1 */
+    FILE *fates;                       /* JSON of what has become of the inputs, or NULL */
+    char *fates_text;
+    size_t fates_bytes;
 };
+
+/* --- messages --- */
 
 static void show_progress(void *ctx, int64_t done, int64_t slides)
 {
-    progress_item(0, path_base_name(((const struct merging *)ctx)->o->output), 0, 1);
+    const struct merging *m = ctx;
+    progress_item(0, path_base_name(m->outputs[m->now].path), 0, 1);
     progress_show((double)done / (double)slides, (double)done);
 }
 
-static void print_json(const struct merging *m, const struct result *r, double seconds)
+/* A slide of an input. */
+static void put_fate(FILE *f, const struct result_merge_fate *fate)
 {
-    const struct options *o = m->o;
+    const bool copy = fate->same_path;
+    fputs(ftell(f) > 0 ? ", {\"input\": " : "{\"input\": ", f);
+    json_write_string(f, fate->path);
+    fputs(", \"slide\": ", f);
+    json_write_string(f, fate->name);
+    fprintf(f, ", \"status\": \"%s\"", copy || fate->left_out ? "left_out" : "merged");
+    if (fate->left_out)
+        fputs(", \"reason\": \"resolution\"", f);
+    if (copy) {
+        fputs(", \"reason\": \"copy\", \"same_as\": ", f);
+        json_write_string(f, fate->same_path);
+        fputs(", \"same_slide\": ", f);
+        json_write_string(f, fate->same_name);
+    }
+    fputc('}', f);
+}
+
+static void note_fate(void *ctx, const struct result_merge_fate *fate)
+{
+    struct merging *m = ctx;
+    if (m->fates && !(fate->left_out && m->folder)) /* it goes into another output */
+        put_fate(m->fates, fate);
+}
+
+static void begin_fates(struct merging *m)
+{
+    m->duplicates = m->kept = 0;
+    if (m->o->json && !(m->fates = open_memstream(&m->fates_text, &m->fates_bytes)))
+        memory_end();
+}
+
+/* Ends the line about an output. */
+static void end_json(struct merging *m)
+{
+    fclose(m->fates);
+    printf(", \"inputs\": [%s]}\n", m->fates_text);
+    fflush(stdout);
+    free(m->fates_text);
+    m->fates = NULL;
+}
+
+static void print_json(struct merging *m, const struct result *r, double seconds)
+{
+    const struct output *out = &m->outputs[m->now];
     const struct result_counts *c = result_totals(r);
     double mean, std;
     result_moments(result_params(r), c->histogram, &mean, &std);
-    json_begin("output", o->output);
+    json_begin("output", out->path);
     json_text("kind", "result");
-    json_int("results", o->files.n);
+    json_text("status", "done");
+    json_int("results", m->o->files.n);
     json_int("slides", result_slides(r));
     json_int("left_out", m->resolution.others);
     json_int("duplicates", m->duplicates);
     json_int("unchanged", m->kept);
+    json_real("um_per_px", out->um);
     json_int("windows", c->windows);
     json_real("mean_db", mean);
     json_real("std_db", std);
-    printf(", \"seconds\": %.3f}\n", seconds);
+    printf(", \"seconds\": %.3f", seconds);
+    end_json(m);
+}
+
+static void print_failure(struct merging *m, const struct err *why)
+{
+    json_begin("output", m->outputs[m->now].path);
+    json_text("kind", "result");
+    json_text("status", "failed");
+    json_failure(why);
+    if (m->bad >= 0) {
+        fputs("{\"input\": ", m->fates);
+        json_write_string(m->fates, m->o->files.paths[m->bad]);
+        fputs(", \"status\": \"failed\"}", m->fates);
+    }
+    end_json(m);
 }
 
 static void last_line(const struct merging *m, const struct result *r, double seconds)
@@ -62,22 +147,188 @@ static void last_line(const struct merging *m, const struct result *r, double se
         snprintf(kept, sizeof kept, " (%" PRId64 " unchanged)", m->kept);
     cli_say("merged %d result%s into %s%s: %" PRId64 " slide%s%s%s, "
             "%" PRId64 " windows; %s, %.0f slides/s, peak memory %s",
-            o->files.n, o->files.n == 1 ? "" : "s", o->output,
+            o->files.n, o->files.n == 1 ? "" : "s", m->outputs[m->now].path,
             result_parts_here(r) ? "" : ", a table that refers to them", slides,
             slides == 1 ? "" : "s", kept, left_out, result_totals(r)->windows,
             clock_text(time, seconds), (double)slides / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));
 }
 
-static bool has_same_resolution(void *ctx, const char *path, const struct result_slide *s)
+/* The options that decide what is merged, for a command that is printed. */
+static void put_options(FILE *f, const struct options *o)
+{
+    fputs(o->partial ? " --partial" : "", f);
+    fputs(o->allow_duplicates ? " --allow-duplicates" : "", f);
+    fputs(o->skip_duplicates ? " --skip-duplicates" : "", f);
+}
+
+/* The command that merges all resolutions, to be free()d. NULL: it would be too long for a message,
+ * or a list of inputs cannot be named again. */
+static char *command_for_all(const struct options *o)
+{
+    enum { MOST = 600 };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = o->n_words > 0 ? open_memstream(&text, &bytes) : NULL;
+    if (!f)
+        return NULL;
+    char *folder = memory_copy_part(o->output, strlen(o->output) - strlen(RESULT_ENDING));
+    char *output = memory_print("%s/", folder);
+    free(folder);
+    fputs("h5spec merge", f);
+    put_options(f, o);
+    fputs(" -o ", f);
+    path_print_quoted(f, output);
+    for (int k = 0; k < o->n_words; k++) {
+        fputc(' ', f);
+        path_print_quoted(f, o->words[k]);
+    }
+    free(output);
+    if (!fclose(f) && bytes <= MOST)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* --- which slides go together --- */
+
+/* Says which resolution the file takes, and how to get the others. */
+static void say_choice(const struct merging *m, int64_t n)
+{
+    const struct same_resolution *r = &m->resolution;
+    char *command = command_for_all(m->o);
+    const bool um = r->with_mpp[0];
+    char what[64];
+    if (um)
+        snprintf(what, sizeof what, "%.4g um/px", r->mpp);
+    else
+        snprintf(what, sizeof what, "downsample %.4g", r->downsample);
+    cli_say("%s: takes slides of %s, as %s, the first by name: %" PRId64 " of %" PRId64
+            "; a file for each resolution: %s",
+            m->o->output, what, um ? r->with_mpp : r->with_downsample, n - r->others, n,
+            command ? command : "this command with -o FOLDER/");
+    free(command);
+}
+
+/* Into a file go the slides that have the resolution of the first one. */
+static int choose_for_file(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
 {
     struct merging *m = ctx;
-    struct err e = {0};
-    if (!same_resolution_check(&m->resolution, s->name, &s->origin, &e))
-        return true;
-    cli_say("%s: slide %s: %s", path, s->name, e.msg);
+    struct same_resolution again = {0};
+    (void)e;
+    m->resolution = (struct same_resolution){0};
+    m->outputs[0].um = n > 0 ? slides[0].um : NAN;
+    for (int64_t k = 0; k < n; k++)
+        slides[k].left_out = same_resolution_check(&m->resolution, slides[k].name, slides[k].um,
+                                                   slides[k].downsample, NULL);
+    if (m->resolution.others)
+        say_choice(m, n);
+    for (int64_t k = 0; k < n && m->resolution.others; k++) {
+        struct err why = {0};
+        if (same_resolution_check(&again, slides[k].name, slides[k].um, slides[k].downsample, &why))
+            cli_say("%s: slide %s: %s", slides[k].path, slides[k].name, why.msg);
+    }
+    return 0;
+}
+
+/* "corpus-0.25um.h5"; `several`: more than one set is of unknown resolution. */
+static char *name_of(const struct output *out, int digits, bool several)
+{
+    if (!isnan(out->um))
+        return memory_print("corpus-%.*gum.h5", digits, out->um);
+    return several ? memory_print("corpus-unknown-um-x%.*g.h5", digits,
+                                  isnan(out->downsample) ? 0 : out->downsample)
+                   : memory_copy("corpus-unknown-um.h5");
+}
+
+static bool have_same_name(const struct output *outputs, int n)
+{
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < a; b++)
+            if (!strcmp(outputs[a].path, outputs[b].path))
+                return true;
     return false;
 }
+
+/* Names the outputs, with as many digits as distinguish them. */
+static void name_outputs(struct merging *m)
+{
+    enum { MOST_DIGITS = 15 };
+    int unknown = 0;
+    for (int k = 0; k < m->n; k++)
+        unknown += isnan(m->outputs[k].um);
+    for (int digits = 2; digits <= MOST_DIGITS; digits++) {
+        for (int k = 0; k < m->n; k++) {
+            char *name = name_of(&m->outputs[k], digits, unknown > 1);
+            free(m->outputs[k].path);
+            m->outputs[k].path = folder_join(m->o->output, name);
+            free(name);
+        }
+        if (!have_same_name(m->outputs, m->n))
+            return;
+    }
+}
+
+/* Keeps the sets for one merge after the other. */
+static void keep_sets(struct merging *m, const struct result_merge_slide *slides, int64_t n)
+{
+    m->slides = n;
+    m->names = memory_need((size_t)n, sizeof *m->names);
+    for (int64_t k = n; k-- > 0;) { /* the first slide of a set comes last */
+        m->names[k] = memory_copy(slides[k].name);
+        m->outputs[m->sets[k]].um = slides[k].um;
+        m->outputs[m->sets[k]].downsample = slides[k].downsample;
+    }
+    name_outputs(m);
+}
+
+/* Into a folder go all slides. With one resolution they are written at once. */
+static int choose_for_folder(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
+{
+    struct merging *m = ctx;
+    double *numbers = memory_need(2 * (size_t)n + 1, sizeof *numbers);
+    (void)e;
+    for (int64_t k = 0; k < n; k++) {
+        numbers[k] = slides[k].um;
+        numbers[n + k] = slides[k].downsample;
+    }
+    m->sets = memory_need((size_t)n + 1, sizeof *m->sets);
+    const int sets = same_resolution_divide(numbers, numbers + n, n, m->sets);
+    free(numbers);
+    if (n > 0)
+        m->outputs[0].um = slides[0].um;
+    if (sets <= 1)
+        return 0;
+    char *first = m->outputs[0].path;
+    free(m->outputs);
+    free(first);
+    m->n = sets;
+    m->outputs = memory_need((size_t)sets, sizeof *m->outputs);
+    keep_sets(m, slides, n);
+    return 1;
+}
+
+static int by_name(const void *name, const void *entry)
+{
+    return strcmp(name, *(char *const *)entry);
+}
+
+/* Those of one set. */
+static int choose_set(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
+{
+    const struct merging *m = ctx;
+    for (int64_t k = 0; k < n; k++) {
+        char *const *at =
+            bsearch(slides[k].name, m->names, (size_t)m->slides, sizeof *m->names, by_name);
+        if (!at)
+            return err_blame(e, ERR_TROUBLE, "%s: changed while it was read; run again",
+                             slides[k].path);
+        slides[k].left_out = m->sets[at - m->names] != m->now;
+    }
+    return 0;
+}
+
+/* --- merging --- */
 
 static void skip_duplicate(void *ctx, const struct err *why)
 {
@@ -90,7 +341,7 @@ static void say_copies(void *ctx, const struct err *why)
 {
     const struct merging *m = ctx;
     if (!m->o->quiet)
-        cli_say("%s: slides are copied into it: %s", m->o->output, why->msg);
+        cli_say("%s: slides are copied into it: %s", m->outputs[m->now].path, why->msg);
 }
 
 /* The output has slides that the inputs lack. */
@@ -100,31 +351,58 @@ static int refuse(void *ctx, struct err *e)
     char why[sizeof e->msg];
     snprintf(why, sizeof why, "%s", e->msg);
     m->refused = true;
-    return m->left_out ? err_set(e, "%s: is one of the inputs; name another file", m->o->output)
-                       : err_set(e, "%s; name another file, or replace it with --force", why);
+    return m->left_out
+               ? err_set(e, "%s: is one of the inputs; name another file", m->outputs[m->now].path)
+               : err_set(e, "%s; name another file, or replace it with --force", why);
+}
+
+/* Is this the name of a file that a merge into a folder writes? */
+static bool is_output_name(const char *name)
+{
+    const size_t n = strlen(name);
+    return !strcmp(name, "corpus.h5") ||
+           (n > 12 && !strncmp(name, "corpus-", 7) && !strcmp(name + n - 5, "um.h5")) ||
+           !strncmp(name, "corpus-unknown-um-x", 19);
+}
+
+/* Is an input what an earlier merge has written under the name of an output? */
+static bool is_output(const struct merging *m, const char *path)
+{
+    const char *base = path_base_name(path);
+    if (!m->folder)
+        return !m->o->extends && output_is_same(m->o->output, path);
+    char *there = folder_join(m->o->output, base);
+    const bool is = is_output_name(base) && output_is_same(there, path);
+    free(there);
+    return is;
 }
 
 /* The result of an earlier merge lies in the folder that is merged. */
-static void leave_out_output(struct merging *m)
+static void leave_out_outputs(struct merging *m)
 {
     struct list *files = &m->o->files;
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
-        if (m->o->extends || !output_is_same(m->o->output, files->paths[k])) {
+        if (!is_output(m, files->paths[k])) {
             files->paths[kept++] = files->paths[k];
             continue;
         }
+        if (!m->o->quiet)
+            cli_say("%s: left out of the inputs, because it is the output%s",
+                    m->folder ? files->paths[k] : m->o->output,
+                    m->folder ? " of an earlier merge" : "");
         free(files->paths[k]);
         m->left_out = true;
     }
     files->n = kept;
-    if (m->left_out && !m->o->quiet)
-        cli_say("%s: left out of the inputs, because it is the output", m->o->output);
 }
 
-static int merge(struct merging *m, struct err *e)
+typedef int choose_slides(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e);
+
+static int merge(struct merging *m, choose_slides *choose, struct err *e)
 {
     const struct options *o = m->o;
+    const char *out = m->outputs[m->now].path;
     const struct result_merge_options how = {.partial = o->partial,
                                              .loses = o->force && !m->left_out ? NULL : refuse,
                                              .table_from = o->table_from,
@@ -134,48 +412,118 @@ static int merge(struct merging *m, struct err *e)
                                              .duplicate =
                                                  o->skip_duplicates ? skip_duplicate : NULL,
                                              .progress = show_progress,
-                                             .accepts = o->mix_mpp ? NULL : has_same_resolution,
+                                             .choose = o->mix_mpp ? NULL : choose,
+                                             .fate = note_fate,
                                              .ctx = m,
-                                             .kept = &m->kept};
-    if (result_check_target(o->output, e))
+                                             .kept = &m->kept,
+                                             .bad = &m->bad};
+    if (result_check_target(out, e))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");
-    const int bad = result_merge(o->output, o->files.paths, o->files.n, &how, e);
+    const int bad = result_merge(out, o->files.paths, o->files.n, &how, e);
     progress_end();
     return bad;
 }
 
-static int merge_and_report(struct merging *m)
+static int fail(struct merging *m, const struct err *e)
 {
-    const struct options *o = m->o;
+    if (m->o->json)
+        print_failure(m, e);
+    return m->refused ? command_usage_error(m->o->command, e) : cli_failed(e);
+}
+
+/* Makes output m->now, unless choose() ends it. Returns the exit status. */
+static int make_output(struct merging *m, choose_slides *choose)
+{
     const double begun = clock_now();
+    const int before = m->n;
     struct err e = {0};
-    struct result *r = merge(m, &e) ? NULL : result_open(o->output, &e);
+    begin_fates(m);
+    if (merge(m, choose, &e))
+        return fail(m, &e);
+    if (m->n != before) { /* divided, and not written */
+        if (m->fates && !fclose(m->fates))
+            free(m->fates_text);
+        return EXIT_DONE;
+    }
+    struct result *r = result_open(m->outputs[m->now].path, &e);
     if (!r)
-        return m->refused ? command_usage_error(o->command, &e) : cli_failed(&e);
+        return fail(m, &e);
     const double seconds = clock_now() - begun;
-    if (o->json)
+    if (m->o->json)
         print_json(m, r, seconds);
-    if (!o->quiet)
+    if (!m->o->quiet)
         last_line(m, r, seconds);
     result_close(r);
     return m->resolution.others ? EXIT_PART : EXIT_DONE;
 }
 
+static int make_all(struct merging *m)
+{
+    int status = make_output(m, m->folder ? choose_for_folder : choose_for_file);
+    if (m->n > 1)
+        for (m->now = 0; status == EXIT_DONE && m->now < m->n; m->now++)
+            status = make_output(m, choose_set);
+    return status;
+}
+
+/* Names files of earlier merges in the folder, which would be taken for those of this one. */
+static void say_others(const struct merging *m)
+{
+    DIR *d = m->folder && !m->o->quiet ? opendir(m->o->output) : NULL;
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        char *path = folder_join(m->o->output, entry->d_name);
+        bool written = false;
+        for (int k = 0; k < m->n; k++)
+            written = written || !strcmp(path_base_name(m->outputs[k].path), entry->d_name);
+        if (is_output_name(entry->d_name) && !written && result_is(path))
+            cli_say("%s: of an earlier merge, not written by this one; delete it", path);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+static int merge_folder(struct merging *m)
+{
+    struct err e = {0};
+    if (folder_make(m->o->output, &e))
+        return cli_failed(&e);
+    const int status = make_all(m);
+    if (status == EXIT_DONE)
+        say_others(m);
+    return status;
+}
+
+static void free_all(struct merging *m)
+{
+    for (int k = 0; k < m->n; k++)
+        free(m->outputs[k].path);
+    for (int64_t k = 0; k < m->slides; k++)
+        free(m->names[k]);
+    free(m->names);
+    free(m->sets);
+    free(m->outputs);
+}
+
 int merge_main(struct options *o)
 {
-    struct merging m = {.o = o};
+    struct merging m = {.o = o, .folder = output_is_folder(o->output, RESULT_ENDING), .n = 1};
     stop_catch_signals();
-    publish_clean(o->output); /* however this run ends */
+    m.outputs = memory_need(1, sizeof *m.outputs);
+    m.outputs[0] = (struct output){
+        m.folder ? folder_join(o->output, "corpus.h5") : memory_copy(o->output), NAN, NAN};
+    int status;
+    struct err e = {0};
+    publish_clean(m.outputs[0].path); /* however this run ends */
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
-        return list_status(&o->files);
-    }
-    leave_out_output(&m);
-    if (o->files.n == 0) {
-        struct err e;
+        status = list_status(&o->files);
+    } else if (leave_out_outputs(&m), o->files.n == 0) {
         err_set(&e, "-o %s: is the only input; name another file", o->output);
-        return command_usage_error(o->command, &e);
-    }
-    return merge_and_report(&m);
+        status = command_usage_error(o->command, &e);
+    } else
+        status = m.folder ? merge_folder(&m) : make_all(&m);
+    free_all(&m);
+    return status;
 }

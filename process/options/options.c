@@ -152,13 +152,15 @@ static const struct command_option run_rows[] = {
     COMMAND_LAST_ROWS};
 
 static const struct command_option merge_rows[] = {
-    {"Output", 'o', "output", "CORPUS.h5", "file for the merged result", COMMAND_TEXT(output)},
+    {"Output", 'o', "output", "CORPUS.h5",
+     "file for the merged result, or a folder for one file per resolution", COMMAND_TEXT(output)},
     LIST,
     {NULL, 0, "force", NULL, "replace a result that has slides which the inputs lack",
      COMMAND_FLAG(force)},
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
-    JSON("Messages", "print a JSON line about the output"), PROGRESS, OPTIONS_QUIET,
+    JSON("Messages", "print a JSON line about each output, with what "
+     "became of each input"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
@@ -278,9 +280,9 @@ static int check_merge(const struct options *o, struct err *e)
 {
     if (check_output(o, "CORPUS.h5", e))
         return -1;
-    if (output_is_folder(o->output, RESULT_ENDING))
-        return err_set(e, "-o %s: name a file that ends in .h5", o->output);
-    return o->extends ? 0 : output_is_no_input("-o", o->output, o->files.paths, o->files.n, e);
+    return o->extends || output_is_folder(o->output, RESULT_ENDING)
+               ? 0
+               : output_is_no_input("-o", o->output, o->files.paths, o->files.n, e);
 }
 
 static int check(const struct options *o, struct err *e)
@@ -313,6 +315,8 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     if (status >= 0)
         return status;
     o->params.radius = spectrum_radius(o->params.sigma);
+    o->words = argv + first;
+    o->n_words = o->files.n ? 0 : argc - first;
     list_add_words(&o->files, argv + first, argc - first);
     o->extends = is_extended(o);
     if (check(o, &e))
@@ -343,10 +347,14 @@ const struct command options_run = {
                "stores. The word run may be omitted.",
     .example = "h5spec run -o results/ stores/"};
 const struct command options_merge = {
-    COMMAND("merge", merge_rows), .usage = "[options] -o CORPUS.h5 RESULT...",
+    COMMAND("merge", merge_rows),
+    .usage = "[options] -o CORPUS.h5 RESULT...\n       h5spec merge [options] -o FOLDER/ RESULT...",
     .summary = "add results up into one file",
     .details = "Adds results up into one file. Their order makes no difference. A RESULT is a file "
-               "made by h5spec run or merge, or a folder that is searched for results. Up to "
+               "made by h5spec run or merge, or a folder that is searched for results. "
+               "Slides of different resolution are not pooled: FOLDER/ gets corpus.h5 or, if "
+               "there are several, a file for each, such as corpus-0.25um.h5; CORPUS.h5 gets the "
+               "resolution of the first slide by name. Up to "
                "999 slides are copied. From 1,000 on the file is a small table that refers to the "
                "results for maps, spectra and thumbnails: keep these, in its folder or below. "
                "Results elsewhere, parts of slides and --partial make it copy all the same; a "

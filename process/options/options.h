@@ -20,6 +20,8 @@ struct options {
     const struct command *command;
     struct list files; /* inputs; owned */
     const char *output;
+    char *const *words; /* the inputs as they were named; 0 if --list names some */
+    int n_words;
     const char *live;              /* folder of the live page, or NULL */
     const char *device;            /* the word */
     struct spectrum_choice choice; /* what it means */

@@ -309,7 +309,9 @@ static void close_live(struct run *r, int status)
 static int check_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
     struct err other = {0};
-    if (same_resolution_check(&r->resolution, path, &s->origin, &other) && !r->mixes) {
+    if (same_resolution_check(&r->resolution, path, same_resolution_um(&s->origin),
+                              s->origin.downsample, &other) &&
+        !r->mixes) {
         err_copy(e, &other);
         return err_add(e, "%s", path);
     }

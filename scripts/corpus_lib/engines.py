@@ -16,7 +16,7 @@ import sys
 import time
 
 from corpus_lib.files import HERE, PART, TROUBLE, USAGE, Away, ask, counted, die, say, values_of
-from corpus_lib.outcome import Log, what_shows
+from corpus_lib.outcome import Log
 from corpus_lib.step import Batch, children
 
 FIRST_PAUSE, LONGEST_PAUSE = 1, 60  # seconds between questions to a scheduler that is away
@@ -298,8 +298,7 @@ def run_local(corpus, tasks):
             return
         if Batch(corpus, number).run("both") == TROUBLE:
             log = Log(corpus.log(number, "jsonl"))
-            full.extend(row["message"] for row in [*log.slides.values(), *log.stores.values()] if row.get("cause") == "trouble"
-                        and what_shows(row.get("message") or "", ("disk",)))
+            full.extend(row for row in [*log.slides.values(), *log.stores.values()] if row.get("detail") == "disk")
         if time.time() > told[0] + 10:
             told[0] = time.time()
             say("batch %d of %d" % (number, n))

@@ -2,7 +2,6 @@
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -93,12 +92,6 @@ def read_lines(path):
             return [line for line in f.read().split("\n") if line]
     except FileNotFoundError:
         return []
-
-
-def key(path):
-    """A path as it comes back from JSON, where bytes that are not UTF-8 have been replaced."""
-    return path if path.isascii() else re.sub(
-        "\ufffd+", "\ufffd", os.fsencode(path).decode("utf-8", "replace"))
 
 
 def write_whole(path, text):

@@ -1,7 +1,7 @@
 """After the batches: slides that are tried again, merged results, the report, the verdict.
 
-h5spec merge decides which slides go together: it leaves out those of another resolution, which are merged into
-a file of their own, such as corpus-0.25um.h5. Slides that do not state theirs are then apart, too.
+h5spec merge decides which slides go together: those of another resolution get a file of their own, such as
+corpus-0.25um.h5. Slides that do not state theirs are then apart, too. What went where is its JSON's to say.
 """
 import csv
 import io
@@ -9,15 +9,13 @@ import os
 import re
 
 from corpus_lib.engines import patient, scheduler_of, submit_run
-from corpus_lib.files import Away, ask, counted, program, remove_file, say, stamp, write_whole
+from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file, say, stamp, write_whole
 from corpus_lib.outcome import Outcome, worth_another_try
-from corpus_lib.planned import MOST_BATCHES, read_results, remaining, write_plan
+from corpus_lib.planned import MOST_BATCHES, remaining, write_plan
 from corpus_lib.remove import take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
 OURS = r"corpus(-[0-9.e+-]+um|-unknown-um(-x[0-9.e+-]+)?)?\.h5"
-COPY = re.compile(r"h5spec: .+? of (/.+?\.h5) and .+? of (/.+?\.h5) are the same slide")
-APART = re.compile(r"h5spec: (/.+?\.h5): slide .*?: rejected: it")
 
 
 def finish(corpus, closing, again=False):
@@ -77,100 +75,72 @@ def merge(corpus):
     corpus.run.pop("problem", None)
     if is_merged(status_of(corpus, 0)):
         return
-    found = sets_of(corpus, done) if done else []
-    if found is None:
+    made = merge_results(corpus, done) if done else []
+    if made is None:
         return
-    names = names_of(corpus, [members for _, members in found])
-    corpus.settings["merged"] = {}
-    for name, (path, members) in zip(names, found):
-        os.rename(path, corpus.path(name))
-        for r in members:
+    of = {corpus.result(r): r for r in done}
+    for r in done:
+        r.same = ""
+    for x in (x for row in made for x in row["inputs"]):
+        r = of.pop(x["input"], None)
+        if r:
             r.merged, r.problem = now[r.name], ""
-        corpus.settings["merged"][name] = {
-            "slides": sum(not r.same for r in members),
-            "um_per_px": float(members[0].um) if members[0].um and len(found) > 1 else None}
+            r.same = slide_of(corpus, done, x["same_as"]) if x.get("reason") == "copy" else ""
+    if of:
+        problem(corpus, "%s in no merged file, such as %s" % (counted(len(of), "result"), next(iter(of))))
+    corpus.settings["merged"] = {os.path.basename(row["output"]): {
+        "slides": row["slides"], "um_per_px": row["um_per_px"] if len(made) > 1 else None} for row in made}
     for name in os.listdir(corpus.out):
-        if re.fullmatch(OURS, name) and name not in names:
+        if re.fullmatch(OURS, name) and name not in corpus.settings["merged"]:
             os.unlink(corpus.path(name))
 
 
-def sets_of(corpus, done):
-    """[(merged file, its slides)], each accepted by h5spec merge; None if it failed."""
-    found, lists, split = [], [done], False
-    while lists:
-        rows = lists.pop(0)
-        path = corpus.path(".merged-%d.h5" % len(found))
-        left = merge_one(corpus, path, rows)
-        if left is None:
-            return None
-        if left and not split:
-            split = True
-            read_results(corpus, done)
-            known = [[r for r in done if r.um], [r for r in done if not r.um]]
-            if all(known):
-                found, lists = [], known
-                continue
-        found.append((path, [r for r in rows if r not in left]))
-        if left:
-            lists.insert(0, [r for r in rows if r in left])
-    return found
+def slide_of(corpus, records, result):
+    """The slide of a result."""
+    return next((r.slide for r in records if corpus.result(r) == result), result)
 
 
-def merge_one(corpus, path, rows):
-    """Merges results. Returns the set of those that have another resolution; None if it failed."""
-    of = {corpus.result(r): r for r in rows}
+def problem(corpus, text):
+    corpus.run["problem"] = text
+    say(text)
+
+
+def merge_results(corpus, done):
+    """The rows of JSON about the merged files, which list their inputs; None if a merge failed."""
     options = ["--allow-duplicates" if corpus.has("allow_duplicates") else "--skip-duplicates"]
     options += ["--mix-mpp"] if "--mix-mpp" in corpus.settings["h5spec"] else []
-    p = ask(program("h5spec"), "merge", "--json", "--progress", "no", "--force", *options, "-o", path, "--list", "-",
+    of = {corpus.result(r): r for r in done}
+    p = ask(program("h5spec"), "merge", "--json", "-q", "--progress", "no", "--force", *options, "-o", corpus.out + "/", "--list", "-",
             given="".join(q + "\n" for q in of))
-    lines = p.stderr.split("\n")
-    if '"output": ' not in p.stdout:
-        messages = [m for m in (re.sub(r"^h5spec: ", "", line) for line in lines) if m]
-        for m in messages:
-            r = of.get(m.split(": ")[0])
-            if r and re.search(r"damaged|CRC|truncated|not an? ", m):
-                r.problem = m.split(": ", 1)[1]
-        corpus.run["problem"] = "merging the results failed: %s" % "; ".join(messages[:3])
-        say(corpus.run["problem"])
-        return None
-    for r in rows:
-        r.same = ""
-    for a, b in (m.groups() for m in map(COPY.match, lines) if m):
-        if a in of and b in of:
-            of[b].same = of[a].slide
-    return {of[m.group(1)] for m in map(APART.match, lines) if m and m.group(1) in of}
-
-
-def names_of(corpus, sets):
-    """A name for each set of slides."""
-    if len(sets) < 2:
-        return ["corpus.h5"] * len(sets)
-    unknown, digits = sum(not s[0].um for s in sets), 2
-    while True:
-        names = ["corpus-%.*gum.h5" % (digits, float(s[0].um)) if s[0].um else "corpus-unknown-um%s.h5" % (
-            "-x%.*g" % (digits, float(s[0].down or 0)) if unknown > 1 else "") for s in sets]
-        if len(set(names)) == len(names) or digits > 15:
-            return names
-        digits += 1
+    made = list(json_rows(p.stdout.split("\n")))
+    bad = [row for row in made if row.get("status") != "done"]
+    if p.returncode == 0 and made and not bad:
+        return made
+    for row in bad:
+        for x in row.get("inputs", ()):
+            if row.get("cause") == "input" and x["input"] in of:
+                of[x["input"]].problem = row["message"]
+    problem(corpus, "merging the results failed: %s" % (bad[0].get("message") if bad else p.stderr.strip()))
+    return None
 
 
 # --- the report ---
 
 def failed_table(corpus, st):
     """The slides that failed, as h5spec report reads them, without folders: people send the page on."""
-    out, names = io.StringIO(), {r.slide: r.name for r in corpus.records}
+    out, known = io.StringIO(), {r.slide: r for r in corpus.records}
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["slide", "reason"])
     for row in st["failed"]:
         slide, text = row["slide"], bare_reason(row)
-        same = re.match(r"is the same slide as (.*); remove one", text)
-        if same:
-            text = text.replace(same.group(1), os.path.basename(same.group(1)))
+        r = known.get(slide)
+        if r and r.same:
+            text = text.replace(r.same, os.path.basename(r.same))
         for folder in sorted({os.path.dirname(slide), corpus.stores, corpus.path("results"), corpus.out}, key=len, reverse=True):
             text = text.replace(folder + "/", "").replace(folder, "its folder")
         text = re.sub(r"(dangling link to )(.*/)", r"\1", text)
-        rows.writerow([os.path.basename(slide) if names.get(slide, "") in ("", os.path.basename(slide).rpartition(".")[0])
-                       else names[slide], "%s: %s" % (row["stage"], text)])
+        rows.writerow([os.path.basename(slide) if not r or r.name in ("", os.path.basename(slide).rpartition(".")[0])
+                       else r.name, "%s: %s" % (row["stage"], text)])
     return out.getvalue()
 
 

@@ -21,7 +21,7 @@ import itertools
 import os
 import re
 
-from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, key, read_lines, stamp
+from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, read_lines, stamp
 from corpus_lib.planned import read_plan
 from corpus_lib.step import OK, rows_in
 
@@ -29,7 +29,7 @@ DONE, HURT, BAD, INTERRUPTED, SICK, TO_DO = STATES = (
     "done", "damaged", "bad slide", "interrupted", "node trouble", "to do")
 AGAIN = (INTERRUPTED, SICK, TO_DO)  # worth another try
 
-# What can be the matter, and what shows it in a message or in the scheduler's word about the end of a task
+# What can be the matter, and what shows it in the scheduler's word about the end of a task. Programs of ours say it in JSON
 WHAT = (
     ("disk", r"(?i)no space left|disk quota|quota exceeded|file too large"),
     ("memory", r"(?i)OUT_OF_ME|out of memory|cannot allocate memory|exceeded memory limit|\boom\b"),
@@ -40,7 +40,7 @@ WHAT = (
     ("trouble", r"FAILED|exit status|Grid Engine: failed"),
     ("interrupted", r""),
 )
-ELSEWHERE = r"(?i)no such file|permission denied|not a directory"  # of a slide that exists: the node's fault
+SCHEDULER = ("slurmstepd:", "srun:", "slurmd")  # how lines begin that it writes into the log of a task
 
 
 def what_shows(text, kinds=None):
@@ -50,12 +50,12 @@ def what_shows(text, kinds=None):
 
 def what_failed(row, path):
     """What is the matter, by a line of a program."""
-    message, cause = row.get("message") or "", row.get("cause")
+    cause, detail = row.get("cause"), row.get("detail")
     if cause in ("crash", "killed"):
         return "crash" if cause == "crash" else "interrupted"
     if cause == "trouble":
-        return what_shows(message, ("disk", "memory")) or "trouble"
-    return "trouble" if re.search(ELSEWHERE, message) and os.path.exists(path) else "input"
+        return detail if detail in ("disk", "memory") else "trouble"
+    return "trouble" if detail == "absent" and os.path.exists(path) else "input"  # a slide that exists: the node's fault
 
 
 class Log:
@@ -71,7 +71,7 @@ class Log:
                     if row["status"] == "begun":
                         self.ended.pop(part, None)
             elif isinstance(row.get("input"), str):
-                (self.slides if row.get("kind") == "slide" else self.stores)[key(row["input"])] = row
+                (self.slides if row.get("kind") == "slide" else self.stores)[row["input"]] = row
 
 
 class Outcome:
@@ -103,7 +103,7 @@ class Outcome:
 
     def read_slide(self, r, row, log, batch):
         """Notes what the log says of a slide. Returns the stage of which it says nothing."""
-        converted, processed = log.slides.get(key(row.slide)), log.stores.get(key(row.store))
+        converted, processed = log.slides.get(row.slide), log.stores.get(row.store)
         if row.step == "convert":
             if not converted:
                 return "convert"
@@ -165,13 +165,13 @@ class Outcome:
         where = (ended or begun or {}).get("host") or (end.node if end else "")
         if ended:
             said = ended.get("message") or "exit status %d" % code
-            what = "interrupted" if code == STOPPED else what_shows(said) or "trouble"
+            what = "interrupted" if code == STOPPED else "trouble"
         else:
             said = "its task ended without a report" if begun else "its task left no log"
             what = what_shows(end.text) if end else "interrupted"
             if what == "interrupted":  # unless the scheduler's last words in the task's log say more
-                words = "\n".join(read_lines(self.corpus.log(batch, "err"))[-9:])
-                what = what_shows(words, ("memory",)) or (what if begun else "trouble")
+                words = [line for line in read_lines(self.corpus.log(batch, "err"))[-9:] if line.startswith(SCHEDULER)]
+                what = what_shows("\n".join(words), ("memory",)) or (what if begun else "trouble")
         at = {"host": where, "time": (ended or begun or {}).get("time", ""),
               "message": "%s (%s)" % (said, end.text) if end else said}
         hung = end and "TIMEOUT" in end.text and not log.slides and not log.stores

@@ -5,10 +5,9 @@ and the lines of one batch after the other. scripts/ENGINES.md says what the col
 """
 import collections
 import itertools
-import math
 import os
 
-from corpus_lib.files import ask, counted, json_rows, key, program, remove_file, say, stamp, versions, write_list
+from corpus_lib.files import ask, counted, json_rows, program, remove_file, say, stamp, versions, write_list
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -33,10 +32,10 @@ def read_plan(corpus, batch=None):
 
 def asked_of_results(corpus, records, *argv):
     """[(record, row)] of the JSON lines that a command of h5spec prints about results, one per result."""
-    of = {key(corpus.result(r)): r for r in records}
+    of = {corpus.result(r): r for r in records}
     text = ask(program("h5spec"), *argv, "--json", "--list", "-",
                given="".join(corpus.result(r) + "\n" for r in records)).stdout if of else ""
-    return [(of[key(row["input"])], row) for row in json_rows(text.split("\n")) if key(row.get("input", "")) in of]
+    return [(of[row["input"]], row) for row in json_rows(text.split("\n")) if row.get("input", "") in of]
 
 
 def verify(corpus, records):
@@ -51,14 +50,11 @@ def verify(corpus, records):
 
 
 def read_results(corpus, records):
-    """Notes resolution and quickhash of results that have not been read yet."""
+    """Notes the quickhash of results that have not been read yet."""
     now = {r.name: stamp(corpus.result(r)) for r in records}
     for r, row in asked_of_results(corpus, [r for r in records if r.read != now[r.name]], "info"):
         slide = (row.get("slides") or [{}])[0]
-        x, y, down = (slide.get(k) or 0 for k in ("mpp_x", "mpp_y", "downsample"))
-        um = math.sqrt(x * y) * down if x > 0 and y > 0 else 0
-        r.read, r.um, r.down = now[r.name], repr(um) if um else "", repr(down) if down else ""
-        r.hash = slide.get("quickhash") or ""
+        r.read, r.hash = now[r.name], slide.get("quickhash") or ""
 
 
 def redo_of(corpus, r, now, renew):

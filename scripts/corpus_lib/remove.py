@@ -9,7 +9,7 @@ import glob
 import os
 import re
 
-from corpus_lib.files import key, read_lines, remove_file, say, write_list
+from corpus_lib.files import json_rows, read_lines, remove_file, say, write_list
 from corpus_lib.planned import read_results
 from corpus_lib.state import mark_of
 
@@ -43,12 +43,15 @@ def remove(corpus, gone, again=False):
 
 
 def clean_texts(corpus, gone):
-    """Takes the lines about slides out of logs and lists. A path counts only where it is not part of a longer one."""
-    words = {w for r in gone for w in (r.slide, key(r.slide), corpus.store(r), corpus.result(r))}
-    pattern = re.compile("|".join(r"(?<![\w/.-])%s(?![\w/-]|\.\w)" % re.escape(w) for w in words))
+    """Takes the lines about slides out of logs and lists. A path counts only where it is not part of a longer one;
+    messages show some of its characters as others."""
+    words = {w for r in gone for w in (r.slide, corpus.store(r), corpus.result(r))}
+    shown = ("".join(re.escape(c) if c.isascii() and c.isprintable() else "." for c in w) for w in words)
+    pattern = re.compile("|".join(r"(?<![\w/.-])%s(?![\w/-]|\.\w)" % w for w in shown))
     for path in [corpus.path("plan.tsv")] + glob.glob(os.path.join(glob.escape(corpus.path("logs")), "*")):
         lines = read_lines(path)
-        kept = [line for line in lines if not pattern.search(line)]
+        kept = [line for line in lines if not pattern.search(line)
+                and not any(row.get(k) in words for row in json_rows([line]) for k in ("input", "store"))]
         if len(kept) < len(lines):
             write_list(path, kept)
 

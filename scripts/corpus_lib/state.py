@@ -36,12 +36,12 @@ class Record:
     problem            what is wrong with the result; damage: tiles of the slide that are damaged
     merged             stamp of the result that was merged
     same               name of the slide of which this one is a copy
-    read, um, down, hash   stamp of a result that was read, its um per stored px, downsample and quickhash
+    read, hash         stamp of a result that was read, and its quickhash
     what, stage, of, message, host, time, log, run    the last failure, and the slide's files at it
     tried              {run: [what, host]} of failures that are perhaps the slide's
     """
     FIELDS = ("slide", "name", "options", "files", "made", "store", "result", "version", "problem", "damage", "merged",
-              "same", "read", "um", "down", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
+              "same", "read", "hash", "what", "stage", "of", "message", "host", "time", "log", "run")
     __slots__ = FIELDS + ("tried",)
 
     def __init__(self, slide, name="", options=""):

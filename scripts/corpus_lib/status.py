@@ -21,7 +21,7 @@ def failure(corpus, slide, st, r=None):
 def status_of(corpus, active, held=()):
     """All slides, looked at once. `active`: tasks at work; None: not known."""
     counts, to_do, failed, damaged = dict.fromkeys(STATES, 0), [], [], []
-    converted = processed = pending = 0
+    converted = processed = pending = remaining = 0
     versions = collections.Counter()
     for r in corpus.records:
         now = corpus.now(r)
@@ -30,6 +30,7 @@ def status_of(corpus, active, held=()):
             st = State(TO_DO, st.stage, "")
         counts[st.state] += 1
         converted += now.remains != "convert"
+        remaining += now.remains != ""
         if not now.remains:
             processed += st.state != BAD
             pending += r.merged != now.result
@@ -44,12 +45,15 @@ def status_of(corpus, active, held=()):
         counts[BAD] += 1
         failed.append(failure(corpus, path, State(BAD, "input", problem)))
     merged = corpus.settings.get("merged", {})
-    current = (not pending and sum(m["slides"] for m in merged.values()) == processed
+    in_merged = sum(m["slides"] for m in merged.values())
+    current = (not pending and in_merged == processed
                and all(os.path.exists(corpus.path(name)) for name in merged))
     rows = [{"file": corpus.path(name), "slides": m["slides"], "current": current, "um_per_px": m["um_per_px"]}
             for name, m in sorted(merged.items()) if os.path.exists(corpus.path(name))]
     one = [{k: row[k] for k in ("file", "slides", "current")} for row in rows if row["file"] == corpus.path("corpus.h5")]
     problem = corpus.run.get("problem")
+    if merged and in_merged != processed and not (problem or pending or remaining):
+        problem = "the merged files hold %s, but %d were processed; run again" % (counted(in_merged, "slide"), processed)
     return {"out": corpus.out, "run": corpus.number or None, "active_tasks": active, "slides": sum(counts.values()),
             "converted": converted, "processed": processed, "states": counts, "to_do": to_do, "failed": failed,
             "reasons": reasons_of(failed), "nodes": nodes_of(failed), "damaged": damaged, "held": list(held),

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 
-from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, json_rows, key, open_own, program,
+from corpus_lib.files import (DAMAGED, DONE, PART, STOPPED, TROUBLE, USAGE, die, json_rows, open_own, program,
                               read_lines, remove_file, stem)
 from corpus_lib.planned import read_plan
 from corpus_lib.state import known_corpus
@@ -130,17 +130,17 @@ class Batch:
         done = {}
         for row in rows_in(self.log):
             if row.get("kind") == "slide":
-                done[key(row["input"])] = row["status"] in OK
-        rows = [r for r in self.rows if r.step == "process" or done.get(key(r.slide))]
+                done[row["input"]] = row["status"] in OK
+        rows = [r for r in self.rows if r.step == "process" or done.get(r.slide)]
         argv = [program("h5spec"), "run", *self.corpus.settings.get("h5spec", []), *self.corpus.run.get("process", []),
                 *self.threads, "--json", "--progress", "no", "--allow-duplicates", "-o", self.corpus.path("results")]
         for again in (False, True):
             self.call(argv + (["--force"] if again else []) + ["--list", "-"], [r for r in rows if bool(r.redo) == again],
                       "store")
         if self.corpus.has("discard_stores"):
-            finished = {key(row["input"]) for row in rows_in(self.log) if row.get("kind") == "store" and row["status"] in OK}
+            finished = {row["input"] for row in rows_in(self.log) if row.get("kind") == "store" and row["status"] in OK}
             for r in rows:
-                if key(r.store) in finished:
+                if r.store in finished:
                     remove_file(r.store)
 
     def call(self, argv, rows, field):
@@ -162,8 +162,8 @@ class Batch:
         if code == USAGE or code > TROUBLE:
             raise Ended(code, "%s (exit status %d)" % (self.last_message() or os.path.basename(argv[0]), code))
         if code < 0:
-            said = {key(row["input"]) for row in rows_in(self.log, at) if row.get("kind") == field}
-            self.after_death(argv, [r for r in rows if key(getattr(r, field)) not in said], field, -code, len(rows))
+            said = {row["input"] for row in rows_in(self.log, at) if row.get("kind") == field}
+            self.after_death(argv, [r for r in rows if getattr(r, field) not in said], field, -code, len(rows))
 
     def after_death(self, argv, left, field, number, tried):
         """A signal has ended a program that had still to do what is `left`."""
