@@ -386,11 +386,16 @@ static int draw(struct plot *p, struct err *e)
     return 0;
 }
 
+static int map_of(const struct plot_setup *o)
+{
+    return o->feature < 0 ? RESULT_FOCUS : o->feature;
+}
+
 static void lay_out_map(struct plot *p)
 {
     const struct plot_setup *o = p->setup;
     const struct result_slide *s = &p->c.slide;
-    const int map = o->feature < 0 ? RESULT_FOCUS : o->feature;
+    const int map = map_of(o);
     const struct result_map_kind *kind = result_map_kind(map);
     p->map_height =
         plot_map_layout(&p->map, &p->c.params, s, map, o->colours ? o->map_low : kind->low,
@@ -400,7 +405,8 @@ static void lay_out_map(struct plot *p)
 static int make(struct plot *p, struct err *e)
 {
     const struct plot_setup *o = p->setup;
-    if (curves_load(&p->c, o->files, o->n_files, o->patterns, o->n_patterns, o->map, e))
+    const unsigned maps = RESULT_WITH_MAP(map_of(o)) | RESULT_WITH_MAP(RESULT_TISSUE);
+    if (curves_load(&p->c, o->files, o->n_files, o->patterns, o->n_patterns, o->map ? maps : 0, e))
         return -1;
     if (o->band && p->c.n < 3)
         return err_set(e, "--band: needs at least 3 slides with counted windows, not %" PRId64,

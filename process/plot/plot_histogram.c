@@ -80,14 +80,14 @@ static void add_slide(struct curves *c, const char *file, const struct result_sl
     c->gray += s->source_gray;
 }
 
-static int load_slide(struct curves *c, struct result *r, int64_t k, const char *file, bool keep,
-                      struct err *e)
+static int load_slide(struct curves *c, struct result *r, int64_t k, const char *file,
+                      unsigned parts, struct err *e)
 {
     struct result_slide s;
-    if (result_load_parts(r, k, result_parts_here(r), &s, e))
+    if (result_load_parts(r, k, result_parts_here(r) | parts, &s, e))
         return -1;
     add_slide(c, file, &s);
-    if (keep)
+    if (parts)
         c->slide = s;
     else
         result_slide_free(&s);
@@ -101,7 +101,8 @@ static void begin(struct curves *c, const struct result_params *p)
     set_cells(c);
 }
 
-static int load_file(struct curves *c, const char *file, struct choice *w, bool keep, struct err *e)
+static int load_file(struct curves *c, const char *file, struct choice *w, unsigned parts,
+                     struct err *e)
 {
     struct result *r = result_open(file, e);
     int bad = r ? 0 : -1;
@@ -114,10 +115,10 @@ static int load_file(struct curves *c, const char *file, struct choice *w, bool 
             continue;
         if (stop_check(e))
             bad = -1;
-        else if (keep && c->n + c->empty > 0)
+        else if (parts && c->n + c->empty > 0)
             bad = err_set(e, "--map shows one slide, but several are chosen; name it with --slide");
         else
-            bad = load_slide(c, r, k, file, keep, e);
+            bad = load_slide(c, r, k, file, parts, e);
     }
     result_close(r);
     return bad;
@@ -135,14 +136,14 @@ static int check_choice(const struct curves *c, const struct choice *w, const ch
 }
 
 int curves_load(struct curves *c, char *const *files, int n_files, const char *const *patterns,
-                int n_patterns, bool keep, struct err *e)
+                int n_patterns, unsigned parts, struct err *e)
 {
     struct choice w;
     *c = (struct curves){0};
     int bad = 0;
     choice_begin(&w, patterns, n_patterns);
     for (int k = 0; k < n_files && !bad; k++)
-        bad = load_file(c, files[k], &w, keep, e);
+        bad = load_file(c, files[k], &w, parts, e);
     if (!bad)
         bad = check_choice(c, &w, files[0], e);
     choice_end(&w);

@@ -41,14 +41,15 @@ struct curves {
     int64_t empty;             /* chosen slides without a counted window; not in the list */
     int64_t partial;           /* slides of the list without some of their groups */
     int64_t gray;              /* slides of the list made from 8-bit gray */
-    struct result_slide slide; /* with `keep`: the only slide, maps included */
+    struct result_slide slide; /* with `parts`: the only slide */
 };
 
 /* Loads the slides whose names equal or match (fnmatch) one of the patterns; all without patterns.
- * Every pattern must find a slide, and all files must have the same parameters. With `keep` exactly
- * one slide must be chosen. Free with curves_free, also after a failure. */
+ * Every pattern must find a slide, and all files must have the same parameters. With `parts` (of
+ * enum result_part) exactly one slide must be chosen, which is kept with them. Free with
+ * curves_free, also after a failure. */
 int curves_load(struct curves *c, char *const *files, int n_files, const char *const *patterns,
-                int n_patterns, bool keep, struct err *e);
+                int n_patterns, unsigned parts, struct err *e);
 void curves_free(struct curves *c);
 
 enum { PLOT_QUANTILES = 5 };
