@@ -111,11 +111,21 @@ def test_on_damage_fail_rejects_the_store():
     says(p.err, s + ": 2 damaged tiles; rejected (--on-damage fail)", "1 done, 1 failed")
     expect(slide_names(out) == ["other"], "%s", slide_names(out))
     run(H5SPEC, "run", "--on-damage", "report", "--force", "-o", out, s, other, status=4)
+    # also what a finished result holds: it is kept, is not called missing, and is no success
+    folder = tmp()
+    run(H5SPEC, "run", "-q", "-o", folder, s, other, status=4)
+    before = bytes_in(os.path.join(folder, "bad.h5"))
+    p = run(H5SPEC, "run", "--on-damage", "fail", "-o", folder, s, other, status=1)
+    says(p.err, "its result %s has 2 damaged tiles; rejected (--on-damage fail)" % os.path.join(folder, "bad.h5"), "1 skipped", "1 failed")
+    expect(bytes_in(os.path.join(folder, "bad.h5")) == before and sorted(os.listdir(folder)) == ["bad.h5", "other.h5"], "%s", os.listdir(folder))
     missing = store(made(*SIZE, "--missing", "5,0", name="missing"))
     run(H5SPEC, "run", "--on-damage", "fail", "--force", "-o", out, missing)  # never scanned: not damage
     says(run(H5SPEC, "run", "--on-damage", "drop", "-o", out, s, status=2).err, "report or fail")
     says(run(H5SPEC, "run", "--on-damage", "fail", "--skip-damaged", "-o", out, s, status=2).err,
          "contradict")
+    for program, given in (([WSI2H5], made(*SIZE, name="whole")), ([H5SPEC, "run"], s)):  # alike
+        says(run(*program, "--on-damage", "fail", "--accept-damage", "-o", out, given, status=2).err,
+             "--accept-damage and --on-damage fail contradict each other")
 
 
 def test_left_out_tiles():

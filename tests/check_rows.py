@@ -377,7 +377,7 @@ ACCIDENTS = {
     "cut": (cut, "truncated"),
     "another slide": (lambda lost: shutil.copy(os.path.join(os.path.dirname(lost), "two.h5"), lost), "does not have this slide"),
     "another stride": (lambda lost: shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--stride", "64"), lost), "other parameters"),
-    "a table": (lambda lost: shutil.copy(os.path.join(lost, "..", "..", "corpus.h5"), lost), "is a table, too"),
+    "a table": (lambda lost: shutil.copy(os.path.join(os.path.dirname(os.path.dirname(lost)), "corpus.h5"), lost), "is a table, too"),
 }
 OF_ROWS = (["info"], ["info", "--csv"], ["info", "--json"], ["info", "--histogram"], ["plot", "-o", "p.svg"], ["plot", "--band", "-o", "b.svg"])
 OF_RESULTS = (["plot", "--map", "--slide", "one", "-o", "m.svg"], ["map", "-q", "-o", "maps/"], ["map", "-q", "--slide", "one", "--format", "all", "-o", "all/"],

@@ -50,7 +50,7 @@ def test_existing_results_are_kept():
             ((), ["--sigma", "2"], "failed", ["other parameters", "sigma", "--force"], False),
             ((), ["--taper", "hann"], "failed", ["other parameters", "taper", "--force"], False),
             ((), ["--force"], "done", [], True),
-            ((os.utime, mine, late), [], "done", [], True),  # a newer store
+            ((os.utime, mine, late), [], "skipped", [], True),  # a newer store with the same content: only the result's time changes
             ((os.utime, mine, (1, 1)), [], "skipped", [], False),
             ((cut, path), [], "done", [], True),
             ((replaced, mine, store(slides(2)[1]), 1), [], "failed", ["another store"], False),
@@ -63,6 +63,55 @@ def test_existing_results_are_kept():
         says(p.err, *words, *([mine] if words else []))
         if status == "done":
             equal(content(path), direct([mine]), "the result")
+
+
+def test_a_store_with_other_content_makes_its_result_out_of_date():
+    """Whatever the times say: an older store with another tissue map was "up to date"."""
+    slide = made("--size", "900x700", "--seed", "3", name="slide")
+    first, folder, results = store(slide), tmp(), tmp()
+    mine, path = os.path.join(folder, "slide.h5"), os.path.join(results, "slide.h5")
+
+    def take(other, seconds):
+        shutil.copy(other, mine)
+        os.utime(mine, (seconds, seconds))
+        return run(H5SPEC, "run", "--json", "--device", "cpu", "-o", results, folder)
+    take(first, 1)
+    other = os.path.join(tmp("other"), "slide.h5")
+    for options in (("--tissue-thresholds", "0.9,0.9"), ("--mpp-override", "0.3"), ("--no-tissue",), ("--gray",), ("--stripe-rows", "240", "--group-bytes", "1"), ("--codec", "none"), ("--level", "0")):
+        run(WSI2H5, "-q", "--force", "-o", other, *options, slide)
+        for at, content_ in ((1, other), (1, other), (2 ** 31 - 1, other), (1, first), (2 ** 31 - 1, first)):
+            p = take(content_, at)
+            same = attributes_of(path, "slides/slide")["content_crc32"] == attributes_of(mine)["content_crc32"]
+            expect(same, "%s: %s", options, p.err)
+            equal(content(path), direct([mine]), options)
+        p = take(other, 1)
+        expect(json_lines(p.out)[0]["status"] == ("skipped" if options[0] == "--level" else "done"), "%s: %s", options, p.err)
+        expect(options[0] == "--level" or "its store has changed since; computed again" in p.err, "%s: %s", options, p.err)
+        take(first, 1)
+
+
+def test_results_of_other_parameters_are_refused_once():
+    """One message; they stay, are in no list of slides without a result, and a report shows each slide once."""
+    stores, out, page = many(4), tmp(), os.path.join(tmp(), "r.html")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, *stores)
+    before = {name: bytes_in(os.path.join(out, name)) for name in os.listdir(out)}
+    p = run(H5SPEC, "run", "--device", "cpu", "--json", "--sigma", "2", "-o", out, *stores, status=1)
+    says(p.err, out + ": 4 of 4 stores have a result with other parameters (there and now: sigma is 1 and 2), which is kept; name another folder, or replace them with --force",
+         "0 done, 4 failed")
+    expect(p.err.count("sigma") == 1 and "have no result" not in p.err, "%s", p.err)
+    expect([x["status"] for x in json_lines(p.out)] == ["failed"] * 4 and all("sigma is 1 and 2" in x["message"] for x in json_lines(p.out)), "%s", p.out)
+    expect({name: bytes_in(os.path.join(out, name)) for name in os.listdir(out)} == before, "%s", os.listdir(out))
+    # one store
+    says(run(H5SPEC, "run", "--device", "cpu", "--sigma", "2", "-o", out, stores[0], status=1).err, stores[0], "sigma is 1 and 2", "another folder", "--force")
+    rows = os.path.join(tmp(), "r.csv")
+    run(H5SPEC, "report", "-q", "-o", page, "--csv", rows, out)
+    names = [row["slide"] for row in csv_rows(rows)]
+    expect(sorted(names) == ["s00", "s01", "s02", "s03"], "%s", names)
+    # a list of a run before that names a store with a result
+    put_file(os.path.join(out, "failed.csv"), "slide,reason\ns00.h5,with other parameters\nnot-there.svs,bad\n")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--sigma", "2", "-o", out, *stores, status=1)
+    expect("s00" not in text_in(os.path.join(out, "failed.csv")), "%s", text_in(os.path.join(out, "failed.csv")))
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--force", "--sigma", "2", "-o", out, *stores)
 
 
 @later("ci")

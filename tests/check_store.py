@@ -515,4 +515,25 @@ def test_memory_of_many_tiles():
     expect(growth <= 9, "%d MiB for 138,240 tiles more", growth)
 
 
+def test_content_crc32_is_that_of_the_definition():
+    """common/FORMAT.md; verify computes it again, and results copy it."""
+    for options, more in (((), ()), ((), ("--codec", "keep")), ((), ("--no-tissue",)), (("--garbage", "1,0"), ("--accept-damage",)), (("--levels", "2"), ("--gray",)),
+                          (("--no-thumbnail",), ("--tissue-only", "--stripe-rows", "240", "--group-bytes", "1")), (("--no-thumbnail",), ("--stripe-rows", "480",))):
+        path = store(made("--size", "900x700", *options, name="content"), *more)
+        with h5py.File(path, "r") as f:
+            want = content_crc(f)
+            expect(f.attrs["content_crc32"] == want, "%s", more)
+        expect(attributes_of(spectrum(path), "slides/content")["content_crc32"] == want, "the result of %s", more)
+
+    def flip(f):
+        f["tissue/mask"][0, 0] ^= 1
+        reseal(f)
+        f.attrs["content_crc32"] = np.int64(want)
+        f.attrs["attribute_crc32"] = np.array([c for c in attribute_crcs(f).values()], np.uint32)[[n for n, k in enumerate(f.attrs) if k not in ("complete", "attribute_crc32")]]
+    bad = copied(path, "bad.h5")
+    with h5py.File(bad, "r+", libver=("v110", "v110")) as f:
+        flip(f)
+    says(run(H5SPEC, "verify", bad, status=1).err, bad, "content_crc32 is not that of its attributes, tissue map, thumbnail and tiles", "make it again")
+
+
 main(globals())

@@ -512,6 +512,42 @@ def attribute_crcs(obj):
     return crcs
 
 
+CONTENT = ("vendor tissue_rule downsample mpp_x mpp_y objective_power level width height channels chunk_rows chunk_cols tissue_only jpeg_quality "
+           "jpeg_subsampling jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain tiles_missing tiles_damaged tiles_left_out").split()
+
+
+def content_crc(f):
+    """content_crc32 of an open store, by common/FORMAT.md."""
+    import numpy as np
+
+    def of(name):
+        attrs = f[name].attrs if name in f else {}
+        return int(attrs.get("stored_crc32", attrs.get("crc32", 0)))
+    attributes = tiles = 0
+    for name in CONTENT:
+        if name in f.attrs:
+            value = f.attrs[name]
+            value = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value if isinstance(value, bytes) else np.asarray(value).tobytes()
+            attributes = zlib.crc32(name.encode() + value, attributes)
+    for g in sorted(f["groups"], key=int):
+        table = np.empty(f["groups"][g]["tile_status"].shape, [("status", "u1"), ("crc32", "<u4")])
+        table["status"], table["crc32"] = f["groups"][g]["tile_status"][()], f["groups"][g]["tile_crc32"][()]
+        tiles = zlib.crc32(table.tobytes(), tiles)
+    return zlib.crc32(struct.pack("<4I", attributes, of("tissue/mask"), of("associated/thumbnail"), tiles))
+
+
+def reseal_content(f):
+    """Of a store that is not too odd for it, and has no links to other files."""
+    import h5py
+    import numpy as np
+    try:
+        if not all(isinstance(g.get(name, getlink=True), h5py.HardLink) for g in (f, f["groups"]) for name in g):
+            return
+        f.attrs["content_crc32"] = np.int64(content_crc(f))
+    except (KeyError, ValueError, AttributeError, TypeError, OSError, RuntimeError):
+        pass
+
+
 def reseal(f, places=True):
     """Makes the places of chunks and the checksums of texts and datasets right again, so that other checks are reached."""
     import h5py
@@ -527,8 +563,10 @@ def reseal(f, places=True):
     for name in groups:
         if isinstance(groups.get(name, getlink=True), h5py.HardLink):
             put_places(groups[name])
-    visit("/", f)
     f.visititems(visit)
+    if "content_crc32" in f.attrs:
+        reseal_content(f)
+    visit("/", f)
 
 
 def changed(path, change, name="bad.h5"):

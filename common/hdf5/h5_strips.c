@@ -405,19 +405,20 @@ static hid_t create_jpeg(hid_t parent, const char *name, const struct jpeg_strip
     return ds;
 }
 
-int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, struct err *e)
+int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, uint32_t *crc,
+                    struct err *e)
 {
-    uint32_t crc = 0;
     hid_t ds = create_jpeg(parent, name, s);
     int r = ds < 0 ? h5_write_failed(e, name) : 0;
+    *crc = 0;
     for (int64_t k = 0; r == 0 && k < s->n; k++) {
         const struct jpeg_chunk *c = &s->list[k];
         const hsize_t at[3] = {(hsize_t)(k * s->rows), 0, 0};
-        crc = codec_crc32_more(crc, c->bytes, c->n);
+        *crc = codec_crc32_more(*crc, c->bytes, c->n);
         if (H5Dwrite_chunk(ds, H5P_DEFAULT, jpeg_strips_is_raw(s, k), at, c->n, c->bytes) < 0)
             r = h5_write_failed(e, name);
     }
-    if (r == 0 && (h5_put_int(ds, "stored_crc32", crc, e) || mark_as_rgb(ds, e)))
+    if (r == 0 && (h5_put_int(ds, "stored_crc32", *crc, e) || mark_as_rgb(ds, e)))
         r = -1;
     if (ds >= 0 && H5Dclose(ds) < 0 && r == 0)
         r = h5_write_failed(e, name);

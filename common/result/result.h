@@ -212,7 +212,8 @@ struct result_slide {
     char name[256]; /* in /slides: the store's base name without .h5 */
     char source_name[512], quickhash[80];
     int64_t source_bytes, level, width, height, group_rows, group_count;
-    bool source_gray; /* the store held 8-bit gray */
+    bool source_gray;      /* the store held 8-bit gray */
+    int64_t content_crc32; /* of the store (store.h): what the numbers depend on */
     char backend[32], device[128];
     char kernel[32];    /* how the backend computes windows */
     int64_t roi_crc32;  /* of the regions (polygons.h); 0 without roi */

@@ -356,18 +356,9 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
 
 /* --- adding up --- */
 
-static int check_origin(const struct result_origin *a, const struct result_origin *b, struct err *e)
-{
-    return !memcmp(a, b, sizeof *a)
-               ? 0
-               : err_set(e, "they are of different stores of one slide; run one store only");
-}
-
 int result_add_features(const struct result_params *p, struct result_slide *sum,
                         const struct result_slide *s, struct err *e)
 {
-    if (check_origin(&sum->origin, &s->origin, e))
-        return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         struct result_spectrum *a = &sum->spectra[k];
         const struct result_spectrum *b = &s->spectra[k];

@@ -366,6 +366,9 @@ static int check_same_source(const struct result_slide *a, const struct result_s
         return err_set(e, "their levels or channels differ");
     if (a->group_rows != b->group_rows || a->group_count != b->group_count)
         return err_set(e, "their stores have different groups");
+    if (a->content_crc32 != b->content_crc32)
+        return err_set(e, "they are of different stores of one slide (tissue map, um per px or "
+                          "tiles differ); run one store only");
     if (a->roi_crc32 != b->roi_crc32)
         return err_set(e, "their regions (--roi) differ; compute all groups with one file");
     return 0;

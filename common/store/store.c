@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MOST ((double)(INT64_C(1) << 40))
 #define COUNT .low = 0, .high = MOST
@@ -12,46 +13,74 @@
 /* clang-format off */
 #define ROW(kind, member, set, ...) FIELD_ROW(kind, struct store_info, member, set, __VA_ARGS__)
 #define GLASS(which, name, high_)                                                                  \
-    FIELD_NAMED(FIELD_REAL, name, struct store_info, glass[which], STORE_GLASS, OPTIONAL,          \
-                .low = 0, .high = high_),
+    FIELD_NAMED(FIELD_REAL, name, struct store_info, glass[which],                                  \
+                STORE_GLASS | STORE_NUMBERS, OPTIONAL, .low = 0, .high = high_),
 const struct field store_fields[] = { /* in the order of the file */
     ROW(FIELD_TEXT, source_name, STORE_HEAD),
     ROW(FIELD_TEXT, quickhash, STORE_HEAD),
-    ROW(FIELD_TEXT, vendor, STORE_HEAD),
+    ROW(FIELD_TEXT, vendor, STORE_HEAD | STORE_NUMBERS),
     ROW(FIELD_TEXT, reader, STORE_HEAD),
     ROW(FIELD_TEXT, source_problem, STORE_HEAD),
     ROW(FIELD_TEXT, codec_reason, STORE_REST, OPTIONAL),
     ROW(FIELD_TEXT, library, STORE_REST, OPTIONAL),
-    ROW(FIELD_TEXT, tissue_rule, STORE_REST, OPTIONAL),
+    ROW(FIELD_TEXT, tissue_rule, STORE_REST | STORE_NUMBERS, OPTIONAL),
     ROW(FIELD_INT, source_bytes, STORE_REST, COUNT),
-    ROW(FIELD_REAL, downsample, STORE_REST, ANY),
-    ROW(FIELD_REAL, mpp_x, STORE_REST, OPTIONAL, ANY),
-    ROW(FIELD_REAL, mpp_y, STORE_REST, OPTIONAL, ANY),
-    ROW(FIELD_REAL, objective_power, STORE_REST, OPTIONAL, ANY),
-    ROW(FIELD_INT, level, STORE_REST, COUNT),
-    ROW(FIELD_INT, width, STORE_REST, COUNT),
-    ROW(FIELD_INT, height, STORE_REST, COUNT),
-    ROW(FIELD_INT, channels, STORE_REST, COUNT),
-    ROW(FIELD_INT, chunk_rows, STORE_REST, COUNT),
-    ROW(FIELD_INT, chunk_cols, STORE_REST, COUNT),
+    ROW(FIELD_REAL, downsample, STORE_REST | STORE_NUMBERS, ANY),
+    ROW(FIELD_REAL, mpp_x, STORE_REST | STORE_NUMBERS, OPTIONAL, ANY),
+    ROW(FIELD_REAL, mpp_y, STORE_REST | STORE_NUMBERS, OPTIONAL, ANY),
+    ROW(FIELD_REAL, objective_power, STORE_REST | STORE_NUMBERS, OPTIONAL, ANY),
+    ROW(FIELD_INT, level, STORE_REST | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, width, STORE_REST | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, height, STORE_REST | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, channels, STORE_REST | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, chunk_rows, STORE_REST | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, chunk_cols, STORE_REST | STORE_NUMBERS, COUNT),
     ROW(FIELD_INT, stripe_rows, STORE_REST, COUNT),
     ROW(FIELD_INT, group_rows, STORE_REST, COUNT),
     ROW(FIELD_INT, group_count, STORE_REST, COUNT),
     ROW(FIELD_INT, source_tag, STORE_REST, COUNT),
     ROW(FIELD_FLAG, identifiers, STORE_REST),
-    ROW(FIELD_FLAG, tissue_only, STORE_REST),
+    ROW(FIELD_FLAG, tissue_only, STORE_REST | STORE_NUMBERS),
     ROW(FIELD_TEXT, colour_conflict, STORE_COLOURS, OPTIONAL),
-    ROW(FIELD_INT, jpeg_quality, STORE_JPEG, OPTIONAL, .low = 1, .high = 100),
-    ROW(FIELD_TEXT, jpeg_subsampling, STORE_JPEG, OPTIONAL),
-    ROW(FIELD_REAL, jpeg_twice, STORE_JPEG, OPTIONAL, .low = 0, .high = 1),
+    ROW(FIELD_INT, jpeg_quality, STORE_JPEG | STORE_NUMBERS, OPTIONAL, .low = 1, .high = 100),
+    ROW(FIELD_TEXT, jpeg_subsampling, STORE_JPEG | STORE_NUMBERS, OPTIONAL),
+    ROW(FIELD_REAL, jpeg_twice, STORE_JPEG | STORE_NUMBERS, OPTIONAL, .low = 0, .high = 1),
     GLASS_NUMBER_ROWS(GLASS)
     ROW(FIELD_TEXT, tissue_missing, STORE_NO_TISSUE, OPTIONAL),
     ROW(FIELD_TEXT, tissue_doubt, STORE_DOUBT, OPTIONAL),
-    ROW(FIELD_INT, tiles_missing, STORE_TILES, COUNT),
-    ROW(FIELD_INT, tiles_damaged, STORE_TILES, COUNT),
-    ROW(FIELD_INT, tiles_left_out, STORE_TILES, COUNT),
+    ROW(FIELD_INT, tiles_missing, STORE_TILES | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, tiles_damaged, STORE_TILES | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, tiles_left_out, STORE_TILES | STORE_NUMBERS, COUNT),
+    ROW(FIELD_INT, content_crc32, STORE_TILES, .low = 0, .high = UINT32_MAX),
     {0}};
 /* clang-format on */
+
+void store_content_add(struct store_content *c, enum store_status status, uint32_t crc32)
+{
+    const uint8_t byte = (uint8_t)status;
+    c->tiles = codec_crc32_more(c->tiles, &byte, 1);
+    c->tiles = codec_crc32_more(c->tiles, &crc32, sizeof crc32);
+}
+
+/* Adds a member as the attribute has it. */
+static uint32_t add_field(uint32_t crc, const struct field *f, const void *from)
+{
+    const void *value = field_of(f, from);
+    const int64_t flag = f->kind == FIELD_FLAG && *(const bool *)value;
+    crc = codec_crc32_more(crc, f->name, strlen(f->name));
+    if (f->kind == FIELD_FLAG)
+        value = &flag;
+    return codec_crc32_more(crc, value, f->kind == FIELD_TEXT ? strlen(value) : sizeof flag);
+}
+
+uint32_t store_content_crc32(const struct store_info *i, const struct store_content *c)
+{
+    uint32_t parts[] = {0, c->tissue, c->thumbnail, c->tiles};
+    for (const struct field *f = store_fields; f->name; f++)
+        if ((f->set & STORE_NUMBERS) && !field_is_unknown(f, i))
+            parts[0] = add_field(parts[0], f, i);
+    return codec_crc32(parts, sizeof parts);
+}
 
 int64_t store_group_height(const struct store_info *i, int64_t group)
 {

@@ -68,6 +68,7 @@ struct store_info {
     bool identifiers;         /* identifying properties were kept */
     bool tissue_only;         /* chunks without tissue were left out */
     int64_t tiles_missing, tiles_damaged, tiles_left_out; /* over all groups */
+    int64_t content_crc32; /* store_content_crc32(), of a store that is complete */
     const struct codec *codec;
     char library[64];         /* that read the tiles, such as "OpenSlide 3.4.1"; "": our own */
     char tissue_rule[96];     /* how the tissue map was made; "": there is none */
@@ -91,7 +92,8 @@ enum {
     STORE_COLOURS = 16,
     STORE_NO_TISSUE = 32,
     STORE_DOUBT = 64,
-    STORE_GLASS = 128
+    STORE_GLASS = 128,
+    STORE_NUMBERS = 256 /* results depend on it: store_content_crc32() */
 };
 extern const struct field store_fields[];
 
@@ -124,6 +126,18 @@ struct store_tissue {
 bool store_doubts_tissue(double fraction, char *why, size_t size);
 /* What to do about it. */
 #define STORE_TISSUE_REMEDY "--tissue-thresholds 0,0.05 or --tissue-mask"
+
+/* CRC-32 of what results depend on besides attributes; 0: there is none. `tiles` begins with 0 and
+ * takes one tile after the other, row by row over the whole slide. */
+struct store_content {
+    uint32_t tissue;    /* of the cells of the mask */
+    uint32_t thumbnail; /* its crc32 or stored_crc32 */
+    uint32_t tiles;     /* of their status and crc32 */
+};
+void store_content_add(struct store_content *c, enum store_status status, uint32_t crc32);
+/* The attribute content_crc32: one number for all that results depend on. Two stores of one slide
+ * that have the same give the same result. */
+uint32_t store_content_crc32(const struct store_info *i, const struct store_content *c);
 
 /* Rows of px, rows of chunks, chunks per row, bytes of pixels per chunk. Groups count from 0 here;
  * their names count from 1. */

@@ -758,7 +758,8 @@ static bool agrees(const struct store *s, hid_t pixels, const struct store_chunk
     return last < 0 || is_in_index(i, pixels, &list[last], last);
 }
 
-static int check_index(struct store *s, int64_t number, struct err *e)
+/* Also adds the group's tiles to the content. */
+static int check_index(struct store *s, int64_t number, struct store_content *c, struct err *e)
 {
     char name[32];
     const int64_t n = store_group_chunk_rows(&s->info, number) * store_chunk_columns(&s->info);
@@ -775,6 +776,8 @@ static int check_index(struct store *s, int64_t number, struct err *e)
                     "again",
                     s->path, name);
     }
+    for (int64_t k = 0; k < n; k++)
+        store_content_add(c, list[k].status, list[k].crc32);
     h5_close(pixels);
     h5_close(group);
     free(list);
@@ -790,13 +793,58 @@ static int check_sources(const struct store *s, struct err *e)
     return n < 0 ? -1 : 0;
 }
 
+/* The checksum of the values of a dataset, if it exists. */
+static int get_crc(hid_t parent, const char *name, uint32_t *crc, struct err *e)
+{
+    int64_t value = 0;
+    hid_t ds = h5_open_dataset(parent, name, e);
+    const int stored = ds < 0 ? -1 : h5_has(ds, "stored_crc32", e);
+    const int r = stored < 0
+                      ? -1
+                      : h5_get_int(ds, stored ? "stored_crc32" : "crc32", 0, UINT32_MAX, &value, e);
+    h5_close(ds);
+    *crc = (uint32_t)value;
+    return r;
+}
+
+static int get_crcs(hid_t file, bool tissue, struct store_content *c, struct err *e)
+{
+    hid_t group = tissue ? h5_open_group(file, "tissue", e) : -1;
+    int r = tissue && (group < 0 || get_crc(group, "mask", &c->tissue, e)) ? -1 : 0;
+    h5_close(group);
+    if (r)
+        return -1;
+    if ((r = find_thumbnail(file, &group, e)) > 0)
+        r = get_crc(group, "thumbnail", &c->thumbnail, e);
+    h5_close(group);
+    return r;
+}
+
+/* Is content_crc32 that of what the store holds? */
+static int check_content(struct store *s, bool tissue, struct store_content *c, struct err *e)
+{
+    h5_lock();
+    const int r = get_crcs(s->file, tissue, c, e);
+    h5_unlock();
+    if (r)
+        return err_add(e, "%s", s->path);
+    return store_content_crc32(&s->info, c) == s->info.content_crc32
+               ? 0
+               : err_set(e,
+                         "%s: content_crc32 is not that of its attributes, tissue map, thumbnail "
+                         "and tiles: another program has changed it; make it again",
+                         s->path);
+}
+
 int store_check(struct store *s, struct err *e)
 {
     struct store_tissue t = {0};
     struct store_picture thumbnail = {0};
+    struct store_content content = {0};
     const int r = store_read_tissue(s, &t, e) < 0 || check_sources(s, e)
                       ? -1
                       : store_read_thumbnail(s, &thumbnail, e);
+    const bool tissue = t.mask != NULL;
     free(t.mask);
     free(thumbnail.rgb);
     hid_t file = r < 0 ? -1 : h5_open(store_path(s), &format, e);
@@ -807,7 +855,7 @@ int store_check(struct store *s, struct err *e)
     if (bad)
         return err_add(e, "%s", store_path(s));
     for (int64_t k = 0; k < s->info.group_count; k++)
-        if (check_index(s, k, e))
+        if (check_index(s, k, &content, e))
             return -1;
-    return 0;
+    return check_content(s, tissue, &content, e);
 }

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,9 @@ struct store_writer {
     uint8_t *status;             /* [chunk rows][chunk columns] of the group under way */
     uint32_t *crc32, *bytes;
     uint64_t *offset;
-    int64_t columns;   /* of chunks */
-    size_t most;       /* bytes of a stored chunk */
+    int64_t columns; /* of chunks */
+    size_t most;     /* bytes of a stored chunk */
+    struct store_content content;
     uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
 
@@ -55,6 +57,9 @@ struct store_writer *store_create(const char *path, const struct store_info *inf
     struct store_writer *w = memory_need(1, sizeof *w);
     w->info = *info;
     w->info.tiles_missing = w->info.tiles_damaged = w->info.tiles_left_out = 0;
+    w->info.jpeg_twice = NAN; /* not known, nor is what follows */
+    for (int k = 0; k < GLASS_NUMBERS; k++)
+        w->info.glass[k] = NAN;
     w->groups = w->properties = w->group = w->pixels = -1;
     w->file = (struct h5_file){.id = -1, .publish.fd = -1};
     const struct codec_params packing = store_codec_params(info);
@@ -103,6 +108,7 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
     const int64_t dims[3] = {height, width, 3};
     hid_t g = h5_create_group(w->file.id, "associated", 0, e);
     int r = g < 0 ? -1 : h5_write_image(g, "thumbnail", dims, rgb, threads, e);
+    w->content.thumbnail = codec_crc32(rgb, (size_t)(height * width * 3));
     h5_close(g);
     return checked(w, r);
 }
@@ -110,7 +116,7 @@ int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t widt
 int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e)
 {
     hid_t g = h5_create_group(w->file.id, "associated", 0, e);
-    const int r = g < 0 ? -1 : h5_write_strips(g, "thumbnail", s, e);
+    const int r = g < 0 ? -1 : h5_write_strips(g, "thumbnail", s, &w->content.thumbnail, e);
     h5_close(g);
     return checked(w, r);
 }
@@ -164,6 +170,7 @@ int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int t
         r = -1;
     h5_close(ds);
     h5_close(g);
+    w->content.tissue = codec_crc32(t->mask, (size_t)(t->rows * t->cols));
     return checked(w, r);
 }
 
@@ -332,6 +339,7 @@ int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_
     w->bytes[k] = (uint32_t)n;
     w->status[k] = (uint8_t)status;
     w->crc32[k] = n > 0 ? crc32 : 0;
+    store_content_add(&w->content, status, w->crc32[k]);
     w->info.tiles_missing += status == STORE_MISSING;
     w->info.tiles_damaged += status == STORE_DAMAGED;
     w->info.tiles_left_out += status == STORE_LEFT_OUT;
@@ -375,6 +383,7 @@ static int put_view(struct store_writer *w, struct err *e)
 
 static int finish_file(struct store_writer *w, struct err *e)
 {
+    w->info.content_crc32 = store_content_crc32(&w->info, &w->content);
     if (put_view(w, e) || h5_seal_texts(w->properties, e) || put(w, STORE_TILES, e))
         return -1;
     const bool bad = H5Gclose(w->groups) < 0 || H5Gclose(w->properties) < 0;

@@ -148,6 +148,7 @@ static void describe(struct job *j)
     snprintf(r->quickhash, sizeof r->quickhash, "%s", i->quickhash);
     snprintf(r->backend, sizeof r->backend, "%s", setup->use->backend->name);
     snprintf(r->kernel, sizeof r->kernel, "%s", setup->use->kernel);
+    r->content_crc32 = i->content_crc32;
     r->source_bytes = i->source_bytes;
     r->level = i->level;
     r->width = i->width;

@@ -259,6 +259,8 @@ static int check_run(const struct options *o, struct err *e)
         return err_set(e, "-o %s: --task needs a folder; leave out the .h5", o->output);
     if (o->params.skip_damaged && o->reject_damaged)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
+    if (o->accept_damage && o->reject_damaged)
+        return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->live && !*o->live)
         return err_set(e, "--live: the name is empty; name a folder");
     if (o->io == STREAM_GDS && o->choice.kind == SPECTRUM_CPU)

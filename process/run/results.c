@@ -21,21 +21,23 @@ struct results {
     const struct result_params *params;
     const struct regions_choice *regions;
     int64_t first_group, last_group; /* 0, 0: all */
+    bool no_damage;                  /* --on-damage fail */
     bool folder;
     int64_t slides;
     struct result_writer *one; /* the one file */
 };
 
-struct results *results_open(const char *output, const struct result_params *p,
-                             const struct regions_choice *regions, int64_t first_group,
-                             int64_t last_group, struct err *e)
+struct results *results_open(const struct options *o, struct err *e)
 {
+    const char *output = o->output;
+    const struct result_params *p = &o->params;
     struct results *r = memory_need(1, sizeof *r);
     *r = (struct results){.output = output,
                           .params = p,
-                          .regions = regions,
-                          .first_group = first_group,
-                          .last_group = last_group,
+                          .regions = &o->regions,
+                          .first_group = o->first_group,
+                          .last_group = o->last_group,
+                          .no_damage = o->reject_damaged,
                           .folder = output_is_folder(output, RESULT_ENDING)};
     int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
     if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
@@ -59,17 +61,25 @@ static char *target_of(const struct results *r, const char *name, size_t n)
 
 /* --- existing results --- */
 
-/* Is the slide that of the store, with the groups that are asked for? */
-static bool is_same(const struct results *r, const struct result_slide *s,
-                    const struct store_info *i)
+/* Is it a result of the store's slide? */
+static bool is_of_slide(const struct result_slide *s, const struct store_info *i)
+{
+    return !strcmp(s->source_name, i->source_name) && !strcmp(s->quickhash, i->quickhash) &&
+           s->source_bytes == i->source_bytes;
+}
+
+/* Is the store as it was, in all that the numbers and groups depend on? */
+static bool is_of_store(const struct result_slide *s, const struct store_info *i)
+{
+    return s->content_crc32 == i->content_crc32 && s->group_rows == i->group_rows &&
+           s->group_count == i->group_count;
+}
+
+/* Has it the groups that are asked for? */
+static bool has_groups(const struct results *r, const struct result_slide *s)
 {
     const int64_t first = r->first_group ? r->first_group : 1;
-    const int64_t last = r->first_group ? r->last_group : i->group_count;
-    if (strcmp(s->source_name, i->source_name) || strcmp(s->quickhash, i->quickhash) ||
-        s->source_bytes != i->source_bytes || s->level != i->level || s->width != i->width ||
-        s->height != i->height || s->source_gray != (i->channels == 1) ||
-        s->group_rows != i->group_rows || s->group_count != i->group_count)
-        return false;
+    const int64_t last = r->first_group ? r->last_group : s->group_count;
     for (int64_t g = 0; g < s->group_count; g++)
         if (s->groups[g] != (g + 1 >= first && g + 1 <= last))
             return false;
@@ -81,6 +91,14 @@ static bool is_older(const struct timespec *a, const struct timespec *b)
     return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
+/* A result that is up to date gets a time that says so to others: not older than `source`. */
+static void make_newer(const char *target, const struct timespec *source)
+{
+    struct stat st;
+    if (stat(target, &st) == 0 && is_older(&st.st_mtim, source))
+        utimensat(AT_FDCWD, target, NULL, 0);
+}
+
 /* 1 or 0: is the slide of these regions? -1 if they cannot be read. */
 static int judge_regions(const struct results *r, const struct result_slide *slide,
                          const char *store, const struct store_info *i, const char *target,
@@ -88,32 +106,58 @@ static int judge_regions(const struct results *r, const struct result_slide *sli
 {
     struct polygons p;
     struct regions_version v;
-    struct stat st;
     if (!r->params->roi)
         return 1;
     if (regions_load(r->regions, store, i, &p, &v, e))
         return -1;
     polygons_free(&p);
     if (slide->roi_crc32 == v.crc32) {
-        if (stat(target, &st) == 0 && is_older(&st.st_mtim, &v.changed))
-            utimensat(AT_FDCWD, target, NULL, 0); /* so that others see that it is up to date */
+        make_newer(target, &v.changed);
         return 1;
     }
     err_set(e, "%s: of other regions (--roi) than now; computed again", target);
     return 0;
 }
 
-/* As results_have: does the slide belong to the store? */
+/* As results_have, of a result of this store. */
+static int judge_current(const struct results *r, const struct result_slide *slide,
+                         const char *store, const struct store_info *i, const char *target,
+                         struct err *e)
+{
+    struct stat source;
+    if (stat(store, &source))
+        return err_sys(e, "%s: cannot read", store);
+    const int is = judge_regions(r, slide, store, i, target, e);
+    if (is > 0)
+        make_newer(target, &source.st_mtim);
+    return is;
+}
+
+static bool is_newer_file(const char *store, const char *target)
+{
+    struct stat result, source;
+    return stat(store, &source) == 0 && stat(target, &result) == 0 &&
+           is_older(&result.st_mtim, &source.st_mtim);
+}
+
+/* As results_have: does the slide belong to the store? A store that another one has replaced makes
+ * the result out of date: of the same slide always, of another slide of this name when the store is
+ * newer. */
 static int judge_slide(const struct results *r, const struct result_slide *slide, const char *store,
                        const char *target, struct err *e)
 {
+    int is = -1;
     struct store *s = store_open(store, e);
     if (!s)
         return -1;
-    int is = is_same(r, slide, store_info(s)) ? 1 : -1;
-    if (is > 0)
-        is = judge_regions(r, slide, store, store_info(s), target, e);
-    else
+    const bool same = is_of_slide(slide, store_info(s));
+    const bool current = same && is_of_store(slide, store_info(s));
+    if (current && has_groups(r, slide))
+        is = judge_current(r, slide, store, store_info(s), target, e);
+    else if (!current && (same || is_newer_file(store, target))) {
+        err_set(e, "%s: its store has changed since; computed again", target);
+        is = 0;
+    } else
         err_set(e,
                 "%s: %s exists and is the result of another store; name another folder, or "
                 "replace it with --force",
@@ -122,17 +166,27 @@ static int judge_slide(const struct results *r, const struct result_slide *slide
     return is;
 }
 
+/* Damage that is to be rejected. */
+static int reject_damaged(const struct results_found *found, const char *store, const char *target,
+                          struct err *e)
+{
+    return err_set(e,
+                   "%s: its result %s has %" PRId64 " damaged tile%s; rejected (--on-damage fail)",
+                   store, target, found->damaged, found->damaged == 1 ? "" : "s");
+}
+
 /* As results_have, of a result that can be opened. */
 static int judge_result(const struct results *r, struct result *old, const char *store,
                         const char *target, struct results_found *found, struct err *e)
 {
-    struct err why = {0};
     struct result_slide slide;
-    if (result_same_params(result_params(old), r->params, &why))
+    if (result_same_params(result_params(old), r->params, &found->other)) {
+        found->kept = true;
         return err_set(e,
-                       "%s: %s exists with other parameters (%s); name another folder, or "
-                       "replace it with --force",
-                       store, target, why.msg);
+                       "%s: %s exists with other parameters (there and now: %s); name another "
+                       "folder, or replace it with --force",
+                       store, target, found->other.msg);
+    }
     if (result_slides(old) != 1)
         return err_set(e,
                        "%s: %s exists and is not the result of one slide; name another folder, "
@@ -142,26 +196,21 @@ static int judge_result(const struct results *r, struct result *old, const char 
         return -1;
     const int is = judge_slide(r, &slide, store, target, e);
     snprintf(found->quickhash, sizeof found->quickhash, "%s", slide.quickhash);
-    found->damaged = slide.origin.tiles_damaged > 0;
+    found->damaged = slide.origin.tiles_damaged;
     result_slide_free(&slide);
-    return is;
+    found->kept = is > 0;
+    return is > 0 && found->damaged && r->no_damage ? reject_damaged(found, store, target, e) : is;
 }
 
 static int judge(const struct results *r, const char *store, const char *target,
                  struct results_found *found, struct err *e)
 {
-    struct stat result, source;
+    struct stat result;
     struct err why = {0};
     if (stat(target, &result))
         return errno == ENOENT ? 0 : err_sys(e, "%s: cannot look for its result %s", store, target);
     if (result_check_target(target, e))
         return err_add(e, "%s", store);
-    if (stat(store, &source))
-        return err_sys(e, "%s: cannot read", store);
-    if (is_older(&result.st_mtim, &source.st_mtim)) {
-        err_set(e, "%s: older than its store; computed again", target);
-        return 0;
-    }
     struct result *old = result_check(target, &why) ? NULL : result_open(target, &why);
     if (!old) {
         err_set(e, "%s; computed again", why.msg);

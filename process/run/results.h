@@ -20,19 +20,21 @@ struct results;
 /* What an existing result says of its slide. */
 struct results_found {
     char quickhash[80];
-    bool damaged; /* some of its tiles are */
+    int64_t damaged;  /* of its tiles */
+    bool kept;        /* the store has a result, whether it is up to date or rejected */
+    struct err other; /* how its parameters differ; "": they do not, or nobody looked */
 };
 
-/* Begins the one file, or makes the folder unless it exists. Groups as in struct stream_setup.
- * `output`, `p` and `regions` must outlive the results. NULL on failure. */
-struct results *results_open(const char *output, const struct result_params *p,
-                             const struct regions_choice *regions, int64_t first_group,
-                             int64_t last_group, struct err *e);
-/* Has the folder an up-to-date result of this store already?
- * 1: yes, complete and undamaged; *found is filled in.
- * 0: no. If there is one that is older than its store, of other regions or damaged, e says so; else
- *    e is unchanged.
- * -1: something else exists under its name, which must not be replaced, or it cannot be read. */
+/* Begins the one file, or makes the folder unless it exists. `o` must outlive the results. NULL on
+ * failure. */
+struct results *results_open(const struct options *o, struct err *e);
+/* Has the folder an up-to-date result of this store already? Its times do not matter: content_crc32
+ * says of which store it is.
+ * 1: yes, complete and whole; *found is filled in.
+ * 0: no. If there is one of a store that has changed, of other regions or damaged, e says so; else e
+ *    is unchanged.
+ * -1: something else exists under its name, which must not be replaced, or it cannot be read; or,
+ *    with found->kept, a result of other parameters, or one that --on-damage fail rejects. */
 int results_have(const struct results *r, const char *store, struct results_found *found,
                  struct err *e);
 /* Writes a slide: into the one file, or as its own file. */

@@ -112,6 +112,8 @@ struct run {
     bool ended_early; /* by a signal or an error; a single result was not written */
     int64_t computed; /* windows, also of slides that were rejected */
     struct result_counts counts;
+    int64_t others; /* of those failed: with a result of other parameters, the first one's: */
+    struct err other, other_message;
     void *seen; /* set of quickhashes of this run's slides, with their stores (memory_note) */
     struct same_resolution resolution;
     bool mixes;    /* slides of another resolution are accepted */
@@ -233,6 +235,32 @@ static void report_failure(struct run *r, const char *path, const struct err *wh
     failures_add(r->failures, r->o, path, why->msg);
     json_store(r, path, why);
     cli_say("%s", why->msg);
+}
+
+/* A store whose result exists and is kept, but is not what was asked for. So it is in no list of
+ * those without one. */
+static void report_kept(struct run *r, const char *path, const struct results_found *found,
+                        const struct err *why)
+{
+    r->failed++;
+    json_store(r, path, why);
+    if (!*found->other.msg)
+        cli_say("%s", why->msg);
+    else if (r->others++ == 0) {
+        r->other = found->other;
+        r->other_message = *why;
+    }
+}
+
+/* All results of other parameters in one message. */
+static void report_others(const struct run *r)
+{
+    if (r->others == 1)
+        cli_say("%s", r->other_message.msg);
+    else if (r->others > 1)
+        cli_say("%s: %" PRId64 " of %" PRId64 " stores have a result with other parameters (there "
+                "and now: %s), which is kept; name another folder, or replace them with --force",
+                r->o->output, r->others, r->inputs, r->other.msg);
 }
 
 /* --- the live page, which needs libpng --- */
@@ -453,17 +481,21 @@ static int check_names(const struct list *files, struct err *e)
 static bool is_finished(struct run *r, const char *path)
 {
     struct err e = {0};
-    struct results_found found = {.damaged = false};
+    struct results_found found = {.kept = false};
     int have = results_have(r->out, path, &found, &e);
     if (have == 0 && *e.msg && !r->o->quiet)
         cli_say("%s", e.msg);
-    if (have > 0 && check_duplicate(r, path, found.quickhash, &e))
+    if (have > 0 && check_duplicate(r, path, found.quickhash, &e)) {
+        found.kept = false;
         have = -1;
-    if (have < 0)
+    }
+    if (have < 0 && found.kept)
+        report_kept(r, path, &found, &e);
+    else if (have < 0)
         report_failure(r, path, &e);
     if (have > 0) {
         r->skipped++;
-        r->damaged += found.damaged;
+        r->damaged += found.damaged > 0;
         json_store(r, path, NULL);
     }
     return have != 0;
@@ -483,6 +515,7 @@ static void drop_finished(struct run *r)
         free(files->paths[k]);
     }
     files->n = kept;
+    report_others(r);
 }
 
 /* --- the run --- */
@@ -536,8 +569,7 @@ static int open_and_stream(struct run *r, struct err *e)
 static int run_stores(struct run *r)
 {
     struct err e = {0};
-    r->out = results_open(r->o->output, &r->o->params, &r->o->regions, r->o->first_group,
-                          r->o->last_group, &e);
+    r->out = results_open(r->o, &e);
     int bad = !r->out || failures_begin(&r->failures, r->o, &e);
     if (!bad)
         drop_finished(r);
