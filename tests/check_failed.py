@@ -144,6 +144,93 @@ def test_a_folder_where_everything_failed_makes_a_report():
     expect(len(shown(work + "/stores")) == 1, "%s", shown(work + "/stores"))
 
 
+# --- several programs on one folder, on nodes that share no locks ---
+
+def bad_slides(first, n=4):
+    folder = tmp()
+    for k in range(first, first + n):
+        put_file(os.path.join(folder, "bad%03d.svs" % k), b"II*\0\x08\0\0\0")
+        put_file(os.path.join(folder, "bad%03d.h5" % k), b"no store")
+    return folder
+
+
+def names_in(folder):
+    return sorted(re.sub(r"\..*", "", name) for f in os.listdir(folder) if f.startswith("failed.") for name, _ in rows(os.path.join(folder, f)))
+
+
+def test_programs_at_once_lose_no_row():
+    """Each read the list at its start and replaced it at its end."""
+    n, each = 6, 4
+    for argv in ([WSI2H5, "-q", "-o"], [H5SPEC, "run", "-q", "--device", "cpu", "-o"]):
+        for _ in range(by_tier(3, 10, 20)):
+            out = tmp()
+            running = [subprocess.Popen([*argv, out, bad_slides(k * each, each)], stderr=subprocess.PIPE) for k in range(n)]
+            said = [p.communicate(timeout=TIMEOUT)[1] for p in running]
+            expect([p.returncode for p in running] == [1] * n, "%s", said)
+            expect(os.listdir(out) == ["failed.csv"], "%s", os.listdir(out))
+            expect(names_in(out) == ["bad%03d" % k for k in range(n * each)], "%s", names_in(out))
+
+
+def test_a_program_that_is_killed_while_it_replaces_the_list_loses_no_row():
+    library = preloaded("""
+        #include <signal.h>
+        static void die(const char *name) { if (!strcmp(getenv("DIE"), name)) raise(SIGKILL); }
+        int rename(const char *a, const char *b) {
+            int (*f)(const char *, const char *);
+            *(void **)&f = dlsym(RTLD_NEXT, "rename");
+            const int r = f(a, b);
+            if (strstr(b, "claimed")) die(strstr(a, "part") ? "published" : "renamed");
+            return r;
+        }
+        int link(const char *a, const char *b) {
+            int (*f)(const char *, const char *);
+            die("unlinked");
+            if (!strcmp(getenv("DIE"), "nolinks")) { errno = EPERM; return -1; }
+            *(void **)&f = dlsym(RTLD_NEXT, "link");
+            const int r = f(a, b);
+            die("linked");
+            return r;
+        }""")
+    for when in ("renamed", "published", "unlinked", "linked", "nolinks"):
+        out = tmp()
+        run(WSI2H5, "-q", "-o", out, bad_slides(0), status=1)
+        run(WSI2H5, "-q", "-o", out, bad_slides(4), status=None, env=dict(os.environ, LD_PRELOAD=library, DIE=when))
+        page = os.path.join(tmp(), "r.html")
+        run(H5SPEC, "report", "-q", "--json", "-o", page, out, status=None)
+        whole = ["bad%03d" % k for k in range(4 if when == "renamed" else 8)]
+        expect(sorted(set(names_in(out))) == whole, "%s: %s", when, names_in(out))
+        (j,) = json_lines(run(H5SPEC, "report", "-q", "--json", "-o", page, out, status=None).out)
+        expect(j["fail"] == len(whole), "%s: %s", when, j)
+        run(WSI2H5, "-q", "-o", out, bad_slides(8), status=1)  # takes over what it left
+        expect(os.listdir(out) == ["failed.csv"] and names_in(out) == whole + ["bad%03d" % k for k in range(8, 12)], "%s: %s %s", when, os.listdir(out), names_in(out))
+
+
+def test_shares_that_are_killed_keep_their_rows_for_themselves():
+    out = tmp()
+    put_file(os.path.join(out, "failed.2-of-2.claimed-0123456789abcdef.csv"), "slide,reason\nbad001.svs,it fell\n")
+    folder = bad_slides(0, 2)
+    run(WSI2H5, "-q", "-o", out, "--task", "1/2", folder, status=1)
+    expect(len(os.listdir(out)) == 2, "%s", os.listdir(out))
+    run(WSI2H5, "-q", "-o", out, "--task", "2/2", folder, status=1)
+    expect(sorted(os.listdir(out)) == ["failed.1-of-2.csv", "failed.2-of-2.csv"] and names_in(out) == ["bad000", "bad001"], "%s", os.listdir(out))
+
+
+def test_cells_are_no_formulas():
+    names, work = ["=cmd|' -C calc'!A0.svs", "+1+1.svs", "-2.svs", "@SUM(1).svs", "'=1.svs", "plain.svs"], tmp()
+    for name in names:
+        put_file(os.path.join(work, name), b"II*\0\x08\0\0\0")
+    run(WSI2H5, "-q", "-o", "out", "--", *names, status=1, cwd=work)
+    text = text_in(work + "/out/failed.csv")
+    cells = [c for row in csv.reader(io.StringIO(text)) for c in row]
+    expect(len(cells) == 2 * len(names) + 2 and not [c for c in cells if c[:1] in "=+-@"], "%r", text)
+    run(WSI2H5, "-q", "-o", "out", "--", *names, status=1, cwd=work)
+    expect(text_in(work + "/out/failed.csv") == text, "the rows are not found again: %s", text_in(work + "/out/failed.csv"))
+    (j,) = json_lines(run(H5SPEC, "report", "-q", "--json", "--csv", work + "/r.csv", "-o", work + "/r.html", work + "/out", status=None).out)
+    expect(j["fail"] == len(names), "%s", j)
+    cells = [c for row in csv.reader(open(work + "/r.csv", newline="")) for c in row]
+    expect("'=cmd|' -C calc'!A0.svs" in " ".join(cells) and not [c for c in cells if c[:1] in ("=", "+", "@")], "%s", cells)
+
+
 def test_runs_into_a_file_have_no_list():
     folder, work = slides(), tmp()
     convert(folder, work + "/stores")

@@ -15,34 +15,66 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define HEAD "slide,reason\n"
 
 struct row {
-    char *slide, *reason; /* owned; NULL: the row is gone */
+    char *slide, *reason; /* owned */
+};
+
+struct rows {
+    struct row *list; /* owned */
+    int64_t n;
+    void *seen; /* set of rows that were read */
 };
 
 struct failed_list {
     enum failed_list_of what;
     char *folder, *path;
-    int64_t tasks, n, n_old; /* rows; the first n_old are of earlier runs */
-    struct row *rows;
+    int64_t tasks;
+    char share[48];   /* "I-of-N.", or "" */
+    struct rows rows; /* of this run */
+    char **done;      /* [n_done]: what this run has done; owned */
+    int64_t n_done;
 };
 
 /* --- names --- */
 
+#define CLAIMED "claimed-"
+
+/* What follows "failed." and the share in the name of a list, "I-of-N." or nothing; NULL: it is
+ * another file. *n gets the length of the share. */
+static const char *after_share(const char *name, size_t *n)
+{
+    static const char begin[] = "failed.";
+    int64_t task, tasks;
+    char again[48];
+    *n = 0;
+    if (strncmp(name, begin, strlen(begin)) != 0)
+        return NULL;
+    name += strlen(begin);
+    if (sscanf(name, "%" SCNd64 "-of-%" SCNd64 ".", &task, &tasks) != 2)
+        return name;
+    *n = (size_t)snprintf(again, sizeof again, "%" PRId64 "-of-%" PRId64 ".", task, tasks);
+    return strncmp(name, again, *n) ? NULL : name + *n;
+}
+
+/* "claimed-0123456789abcdef.csv" */
+static bool is_claim(const char *rest)
+{
+    const size_t mark = strlen(CLAIMED);
+    return !strncmp(rest, CLAIMED, mark) && strspn(rest + mark, "0123456789abcdef") == 16 &&
+           !strcmp(rest + mark + 16, ".csv");
+}
+
 static bool is_name(const char *name)
 {
-    int64_t task, tasks;
-    char again[64];
-    if (!strcmp(name, "failed.csv"))
-        return true;
-    if (sscanf(name, "failed.%" SCNd64 "-of-%" SCNd64 ".csv", &task, &tasks) != 2)
-        return false;
-    snprintf(again, sizeof again, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, tasks);
-    return !strcmp(name, again);
+    size_t n;
+    const char *rest = after_share(name, &n);
+    return rest && (!strcmp(rest, "csv") || is_claim(rest));
 }
 
 static int is_list(const struct dirent *d)
@@ -68,17 +100,21 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
 
 /* --- rows --- */
 
-static void add_row(struct failed_list *l, const char *slide, const char *reason)
+static void add_row(struct rows *r, const char *slide, const char *reason)
 {
-    l->rows = memory_grow(l->rows, l->n, sizeof *l->rows);
-    l->rows[l->n++] = (struct row){memory_copy(slide), memory_copy(reason)};
+    r->list = memory_grow(r->list, r->n, sizeof *r->list);
+    r->list[r->n++] = (struct row){memory_copy(slide), memory_copy(reason)};
 }
 
-static void drop_row(struct row *r)
+static void free_rows(struct rows *r)
 {
-    free(r->slide);
-    free(r->reason);
-    *r = (struct row){0};
+    for (int64_t k = 0; k < r->n; k++) {
+        free(r->list[k].slide);
+        free(r->list[k].reason);
+    }
+    free(r->list);
+    memory_forget(&r->seen);
+    *r = (struct rows){0};
 }
 
 int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct err *e)
@@ -95,51 +131,85 @@ int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct e
     return bad ? -1 : 0;
 }
 
+/* Two files may hold the same row for a moment. */
+static int take_row(void *ctx, const char *slide, const char *reason, struct err *e)
+{
+    struct rows *rows = ctx;
+    char *both = memory_print("%s\n%s", slide, reason);
+    (void)e;
+    if (!memory_note(&rows->seen, both, ""))
+        add_row(rows, slide, reason);
+    free(both);
+    return 0;
+}
+
 struct reading {
-    failed_list_row *row;
-    void *ctx;
+    struct rows rows;
+    bool vanished; /* a file that another program has renamed meanwhile */
 };
 
 static int read_list(void *ctx, const char *path, struct err *e)
 {
-    const struct reading *r = ctx;
-    return failed_list_rows(path, r->row, r->ctx, e);
+    struct reading *r = ctx;
+    struct err why = {0};
+    if (!failed_list_rows(path, take_row, &r->rows, &why))
+        return 0;
+    r->vanished = r->vanished || why.kind == ERR_ABSENT;
+    return why.kind == ERR_ABSENT ? 0 : err_copy(e, &why);
 }
 
 int failed_list_read(const char *folder, failed_list_row *row, void *ctx, struct err *e)
 {
-    struct reading r = {row, ctx};
-    return failed_list_find(folder, read_list, &r, e);
+    enum { TRIES = 20 };
+    struct reading r = {.vanished = true};
+    int bad = 0;
+    for (int k = 0; k < TRIES && r.vanished && !bad; k++) {
+        free_rows(&r.rows);
+        r.vanished = false;
+        bad = failed_list_find(folder, read_list, &r, e);
+    }
+    for (int64_t k = 0; k < r.rows.n && !bad; k++)
+        bad = row(ctx, r.rows.list[k].slide, r.rows.list[k].reason, e);
+    free_rows(&r.rows);
+    return bad ? -1 : 0;
 }
 
-static int add_old(void *ctx, const char *slide, const char *reason, struct err *e)
+/* Is the list one that this run replaces: its own, and without shares those of all? */
+static bool is_replaced(const struct failed_list *l, const char *path)
 {
-    (void)e;
-    add_row(ctx, slide, reason);
-    return 0;
+    size_t n;
+    const char *name = path_base_name(path), *rest = after_share(name, &n);
+    return !l->tasks || (rest && n == strlen(l->share) && !strncmp(rest - n, l->share, n));
 }
 
-/* Takes the rows of a list of earlier runs that this run replaces. */
-static int take_old(void *ctx, const char *path, struct err *e)
+static int drop_list(void *ctx, const char *path, struct err *e)
 {
-    const struct failed_list *l = ctx;
-    return l->tasks && strcmp(path, l->path) != 0 ? 0 : failed_list_rows(path, add_old, ctx, e);
+    if (!is_replaced(ctx, path) || !unlink(path) || errno == ENOENT)
+        return 0;
+    return err_sys(e, "%s: cannot be removed", path);
+}
+
+static int check_list(void *ctx, const char *path, struct err *e)
+{
+    struct reading r = {0};
+    const int bad = is_replaced(ctx, path) ? read_list(&r, path, e) : 0;
+    free_rows(&r.rows);
+    return bad;
 }
 
 struct failed_list *failed_list_create(enum failed_list_of what, const char *folder, int64_t task,
                                        int64_t tasks, bool anew, struct err *e)
 {
-    char name[64] = "failed.csv";
     struct failed_list *l = memory_need(1, sizeof *l);
-    if (tasks > 1)
-        snprintf(name, sizeof name, "failed.%" PRId64 "-of-%" PRId64 ".csv", task, tasks);
     l->what = what;
     l->tasks = tasks > 1 ? tasks : 0;
+    if (l->tasks)
+        snprintf(l->share, sizeof l->share, "%" PRId64 "-of-%" PRId64 ".", task, tasks);
     l->folder = memory_copy(folder);
+    char *name = memory_print("failed.%scsv", l->share);
     l->path = folder_join(folder, name);
-    const int bad = anew ? 0 : failed_list_find(folder, take_old, l, e);
-    l->n_old = l->n;
-    if (!bad)
+    free(name);
+    if (!failed_list_find(folder, anew ? drop_list : check_list, l, e))
         return l;
     failed_list_free(l);
     return NULL;
@@ -171,14 +241,10 @@ static bool names_result(const char *a, const char *b)
 
 void failed_list_done(struct failed_list *l, const char *path)
 {
-    if (!l || !l->n_old)
+    if (!l)
         return;
-    char *whole = l->what == FAILED_STORES ? realpath(path, NULL) : NULL;
-    for (struct row *r = l->rows; r < l->rows + l->n_old; r++)
-        if (r->slide && (l->what == FAILED_RESULTS ? names_result(r->slide, path)
-                                                   : ends_path(whole ? whole : path, r->slide)))
-            drop_row(r);
-    free(whole);
+    l->done = memory_grow(l->done, l->n_done, sizeof *l->done);
+    l->done[l->n_done++] = memory_copy(path);
 }
 
 /* A relative path is what the user can open again. Folders of an absolute one stay out of the list,
@@ -202,28 +268,140 @@ void failed_list_add(struct failed_list *l, const char *path, size_t below, cons
     err_set(&shown, "%s", path);
     if (name != path)
         err_replace(&text, shown.msg, name);
-    for (struct row *r = l->rows; r < l->rows + l->n_old; r++)
-        if (r->slide &&
-            (l->what == FAILED_RESULTS ? names_result(r->slide, path) : !strcmp(r->slide, name)))
-            drop_row(r);
-    add_row(l, name, text.msg);
+    add_row(&l->rows, name, text.msg);
 }
 
-/* --- writing --- */
+/* --- the rows of lists that this run replaces --- */
 
-static void put_cell(FILE *f, const char *s, char after)
+/* Has this run done what a row names? `whole`: full paths of slides, or NULL. */
+static bool is_done(const struct failed_list *l, char *const *whole, const struct row *r)
 {
-    putc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            putc('"', f);
-        putc(*s, f);
-    }
-    putc('"', f);
-    putc(after, f);
+    for (int64_t k = 0; k < l->n_done; k++)
+        if (l->what == FAILED_RESULTS ? names_result(r->slide, l->done[k])
+                                      : ends_path(whole[k] ? whole[k] : l->done[k], r->slide))
+            return true;
+    return false;
 }
 
-static int write_rows(const struct failed_list *l, int fd)
+static bool is_newer(const struct failed_list *l, const struct row *old)
+{
+    for (int64_t k = 0; k < l->rows.n; k++) {
+        const char *slide = l->rows.list[k].slide;
+        if (l->what == FAILED_RESULTS ? names_result(old->slide, slide)
+                                      : !strcmp(old->slide, slide))
+            return true;
+    }
+    return false;
+}
+
+/* The rows of a list: those of older lists that still hold, and this run's. */
+static void join(const struct failed_list *l, const struct rows *old, struct rows *all)
+{
+    char **whole = memory_need((size_t)l->n_done + 1, sizeof *whole);
+    for (int64_t k = 0; k < l->n_done && old->n > 0 && l->what == FAILED_STORES; k++)
+        whole[k] = realpath(l->done[k], NULL);
+    for (int64_t k = 0; k < old->n; k++)
+        if (!is_newer(l, &old->list[k]) && !is_done(l, whole, &old->list[k]))
+            add_row(all, old->list[k].slide, old->list[k].reason);
+    for (int64_t k = 0; k < l->rows.n; k++)
+        add_row(all, l->rows.list[k].slide, l->rows.list[k].reason);
+    for (int64_t k = 0; k < l->n_done; k++)
+        free(whole[k]);
+    free(whole);
+}
+
+/* --- writing ---
+ *
+ * Several programs may write the list at once, on nodes that share no locks. Each takes lists over
+ * by renaming them to a name of its own, which succeeds for one program only, writes a list with
+ * their rows, and links it to the final name, which succeeds only while there is no file. If there
+ * is one, it is taken over, too. Files that were taken over go when their rows are in another file:
+ * whenever a program ends, every row is in a file that readers find.
+ */
+
+/* Names that this program has taken lists over to. */
+struct claims {
+    char **paths; /* [n]; owned */
+    int64_t n;
+};
+
+static void free_claims(struct claims *c)
+{
+    for (int64_t k = 0; k < c->n; k++)
+        free(c->paths[k]);
+    free(c->paths);
+    *c = (struct claims){0};
+}
+
+/* A new name for a list of this run's share. Owned by `c`. NULL: errno says why. */
+static const char *new_claim(const struct failed_list *l, struct claims *c)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return NULL;
+    char *name = memory_print("failed.%s" CLAIMED "%016" PRIx64 ".csv", l->share, number);
+    c->paths = memory_grow(c->paths, c->n, sizeof *c->paths);
+    c->paths[c->n++] = folder_join(l->folder, name);
+    free(name);
+    return c->paths[c->n - 1];
+}
+
+struct claiming {
+    const struct failed_list *l;
+    struct claims *claims;
+    bool foreign; /* also what another program has taken over */
+};
+
+static bool is_mine(const struct claims *c, const char *path)
+{
+    for (int64_t k = 0; k < c->n; k++)
+        if (!strcmp(path, c->paths[k]))
+            return true;
+    return false;
+}
+
+static bool is_foreign(const struct claims *c, const char *path)
+{
+    size_t n;
+    const char *rest = after_share(path_base_name(path), &n);
+    return rest && is_claim(rest) && !is_mine(c, path);
+}
+
+/* Takes a list over, unless another program is faster. */
+static int claim(void *ctx, const char *path, struct err *e)
+{
+    struct claiming *c = ctx;
+    if (!is_replaced(c->l, path) || is_mine(c->claims, path) ||
+        (!c->foreign && is_foreign(c->claims, path)))
+        return 0;
+    const char *to = new_claim(c->l, c->claims);
+    if (!to || (rename(path, to) && errno != ENOENT))
+        return err_sys(e, "%s: cannot be renamed", path);
+    return 0;
+}
+
+static int note_foreign(void *ctx, const char *path, struct err *e)
+{
+    struct claiming *c = ctx;
+    (void)e;
+    c->foreign = c->foreign || (is_replaced(c->l, path) && is_foreign(c->claims, path));
+    return 0;
+}
+
+/* Another program that is at work with a list is done in a moment. One that has died is not. */
+static void wait_for_others(const struct failed_list *l, struct claims *claims)
+{
+    enum { TRIES = 100, PAUSE = 20000 }; /* us */
+    struct claiming c = {l, claims, true};
+    for (int k = 0; k < TRIES && c.foreign; k++) {
+        c.foreign = false;
+        failed_list_find(l->folder, note_foreign, &c, NULL);
+        if (c.foreign)
+            usleep(PAUSE);
+    }
+}
+
+static int write_rows(const struct rows *r, int fd)
 {
     char *text = NULL;
     size_t size = 0;
@@ -231,27 +409,23 @@ static int write_rows(const struct failed_list *l, int fd)
     if (!f)
         return -1;
     fputs(HEAD, f);
-    for (const struct row *r = l->rows; r < l->rows + l->n; r++) {
-        if (!r->slide)
-            continue;
-        put_cell(f, r->slide, ',');
-        put_cell(f, r->reason, '\n');
+    for (int64_t k = 0; k < r->n; k++) {
+        csv_exact(f, r->list[k].slide);
+        putc(',', f);
+        csv_exact(f, r->list[k].reason);
+        putc('\n', f);
     }
     const int bad = ferror(f) || fclose(f) ? -1 : write_whole(fd, text, size);
     free(text);
     return bad;
 }
 
-static int publish_text(const struct failed_list *l, struct err *e)
+static int publish_rows(const struct rows *r, const char *path, struct err *e)
 {
     struct publish p;
-    struct stat st;
-    if (lstat(l->path, &st) == 0 && !text_file_begins_with(l->path, HEAD))
-        return err_set(e, "already exists and is not a list of failed slides; not overwritten: "
-                          "rename it");
-    if (publish_begin(&p, l->path, e))
+    if (publish_begin(&p, path, e))
         return -1;
-    if (write_rows(l, p.fd)) {
+    if (write_rows(r, p.fd)) {
         err_sys(e, "cannot be written");
         publish_abort(&p);
         return -1;
@@ -259,31 +433,102 @@ static int publish_text(const struct failed_list *l, struct err *e)
     return publish_commit(&p, e);
 }
 
-static int64_t count_rows(const struct failed_list *l)
+/* Removes lists that were taken over, but for `kept`. */
+static int remove_claims(const struct claims *c, const char *kept, struct err *e)
 {
-    int64_t n = 0;
-    for (int64_t k = 0; k < l->n; k++)
-        n += l->rows[k].slide != NULL;
-    return n;
+    for (int64_t k = 0; k < c->n; k++)
+        if (c->paths[k] != kept && unlink(c->paths[k]) && errno != ENOENT)
+            return err_sys(e, "%s: cannot be removed", c->paths[k]);
+    return 0;
 }
 
-/* Removes a list that this run replaces: its own, and those of shares whose rows it has. */
-static int remove_old(void *ctx, const char *path, struct err *e)
+static int read_claims(const struct claims *c, struct rows *rows, struct err *e)
 {
-    const struct failed_list *l = ctx;
-    const bool own = !strcmp(path, l->path);
-    if (own ? count_rows(l) > 0 : l->tasks > 0)
-        return 0;
-    return unlink(path) && errno != ENOENT ? err_sys(e, "%s: cannot be removed", path) : 0;
+    struct reading r = {.rows = *rows};
+    int bad = 0;
+    for (int64_t k = 0; k < c->n && !bad; k++)
+        bad = read_list(&r, c->paths[k], e);
+    *rows = r.rows;
+    return bad;
+}
+
+/* Does the file system make no second names of files? */
+static bool lacks_links(int code)
+{
+    return code == EPERM || code == ENOTSUP || code == EOPNOTSUPP || code == ENOSYS ||
+           code == EMLINK || code == EXDEV;
+}
+
+/* Gives a list its final name. 1: there is a file of this name; -1: failed. On a file system
+ * without links it keeps its name, which readers find, too. */
+static int give_name(const struct failed_list *l, const char *path, const char **kept,
+                     struct err *e)
+{
+    *kept = NULL;
+    if (!link(path, l->path))
+        return publish_sync_folder_of(l->path, e);
+    if (errno == EEXIST)
+        return 1;
+    if (!lacks_links(errno))
+        return err_sys(e, "cannot be created");
+    *kept = path;
+    return 0;
+}
+
+/* Takes lists over and writes one with all rows, whose number *n gets. 1: there is another list
+ * again. */
+static int write_once(const struct failed_list *l, struct claims *c, bool foreign, int64_t *n,
+                      struct err *e)
+{
+    struct claiming how = {l, c, foreign};
+    struct rows old = {0}, all = {0};
+    struct stat st;
+    const char *kept = NULL;
+    int bad = failed_list_find(l->folder, claim, &how, e) || read_claims(c, &old, e) ? -1 : 0;
+    join(l, &old, &all);
+    *n = all.n;
+    if (!bad && all.n > 0 && lstat(l->path, &st) == 0 && !text_file_begins_with(l->path, HEAD))
+        bad = err_set(e,
+                      "%s: already exists and is not a list of failed slides; not overwritten: "
+                      "rename it",
+                      l->path);
+    else if (!bad && all.n > 0) {
+        const char *path = new_claim(l, c);
+        bad = !path || publish_rows(&all, path, e) ? err_add(e, "%s", l->path)
+                                                   : give_name(l, path, &kept, e);
+    }
+    if (!bad)
+        bad = remove_claims(c, kept, e);
+    free_rows(&old);
+    free_rows(&all);
+    return bad;
+}
+
+static int has_list(void *ctx, const char *path, struct err *e)
+{
+    struct claiming *c = ctx;
+    (void)e;
+    c->foreign = c->foreign || is_replaced(c->l, path);
+    return 0;
 }
 
 int failed_list_write(struct failed_list *l, bool quiet, struct err *e)
 {
-    const int64_t n = l ? count_rows(l) : 0;
-    if (n > 0 && publish_text(l, e))
-        return err_add(e, "%s", l->path);
-    if (l && failed_list_find(l->folder, remove_old, l, e))
-        return -1;
+    enum { TRIES = 1000 };
+    struct claims c = {0};
+    struct claiming any = {l, &c, false};
+    int64_t n = 0;
+    int r = 1;
+    if (!l || failed_list_find(l->folder, has_list, &any, e) || (!any.foreign && l->rows.n == 0))
+        return 0;
+    wait_for_others(l, &c);
+    for (int k = 0; k < TRIES && r == 1; k++)
+        r = write_once(l, &c, k == 0, &n, e);
+    free_claims(&c);
+    if (r)
+        return r < 0 ? -1
+                     : err_blame(e, ERR_TROUBLE, "%s: other programs replace it all the time",
+                                 l->path);
     if (n > 0 && !quiet)
         cli_say("%" PRId64 " slide%s no %s; %s lists %s", n, n == 1 ? " has" : "s have",
                 l->what == FAILED_STORES ? "store" : "result", l->path, n == 1 ? "it" : "them");
@@ -294,9 +539,10 @@ void failed_list_free(struct failed_list *l)
 {
     if (!l)
         return;
-    for (int64_t k = 0; k < l->n; k++)
-        drop_row(&l->rows[k]);
-    free(l->rows);
+    free_rows(&l->rows);
+    for (int64_t k = 0; k < l->n_done; k++)
+        free(l->done[k]);
+    free(l->done);
     free(l->folder);
     free(l->path);
     free(l);

@@ -8,8 +8,15 @@
  * beside its stores say, and h5spec report shows it. One row per slide, by its path from the run's
  * folder: it stays until that slide has a store (a result), whatever other slides later runs do.
  * The file is written whole, and removed when no row is left. A run over all inputs takes over the
- * rows of all shares. Columns: slide,reason. A file that begins otherwise is not ours; it is
- * neither read nor replaced.
+ * rows of all shares. Columns: slide,reason; cells are guarded as in csv.h. A file that begins
+ * otherwise is not ours; it is neither read nor replaced.
+ *
+ * Any number of programs on any number of nodes may write into one folder: no row is lost, and no
+ * lock is needed. While a program replaces a list, and after one that was killed then, rows are in
+ *
+ *   FOLDER/failed.claimed-X.csv, FOLDER/failed.I-of-N.claimed-X.csv
+ *
+ * where X is a random number. Readers join all files; the next program that writes takes them over.
  */
 #ifndef WSI_FAILED_LIST_H
 #define WSI_FAILED_LIST_H
@@ -27,11 +34,12 @@ enum failed_list_of {
     FAILED_RESULTS, /* rows name slides and stores */
 };
 
-/* The list of a run into `folder`, share `task` of `tasks`; tasks 0 or 1: all. It begins with the
- * rows of the runs before, unless `anew`. Nothing is written yet. NULL on failure. */
+/* The list of a run into `folder`, share `task` of `tasks`; tasks 0 or 1: all. It carries on the
+ * rows of other runs; `anew`: those that there are now are removed. Nothing is written yet. NULL on
+ * failure, also if a list cannot be read. */
 struct failed_list *failed_list_create(enum failed_list_of what, const char *folder, int64_t task,
                                        int64_t tasks, bool anew, struct err *e);
-/* This slide (FAILED_STORES) or this store (FAILED_RESULTS) is done: rows of earlier runs that name
+/* This slide (FAILED_STORES) or this store (FAILED_RESULTS) is done: rows of other runs that name
  * it go. Those of slides are compared by the parts of their path that the row has, those of results
  * by the name of the result. NULL is allowed. */
 void failed_list_done(struct failed_list *l, const char *path);

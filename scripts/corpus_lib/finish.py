@@ -127,7 +127,8 @@ def merge_results(corpus, done):
 # --- the report ---
 
 def failed_table(corpus, st):
-    """The slides that failed, as h5spec report reads them, without folders: people send the page on."""
+    """The slides that failed, as h5spec report reads them (an apostrophe keeps a cell from being a formula), without folders:
+    people send the page on."""
     out, known = io.StringIO(), {r.slide: r for r in corpus.records}
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["slide", "reason"])
@@ -139,8 +140,8 @@ def failed_table(corpus, st):
         for folder in sorted({os.path.dirname(slide), corpus.stores, corpus.path("results"), corpus.out}, key=len, reverse=True):
             text = text.replace(folder + "/", "").replace(folder, "its folder")
         text = re.sub(r"(dangling link to )(.*/)", r"\1", text)
-        rows.writerow([os.path.basename(slide) if not r or r.name in ("", os.path.basename(slide).rpartition(".")[0])
-                       else r.name, "%s: %s" % (row["stage"], text)])
+        name = os.path.basename(slide) if not r or r.name in ("", os.path.basename(slide).rpartition(".")[0]) else r.name
+        rows.writerow([re.sub(r"^(?='*[=+@\t\r\n-])", "'", cell) for cell in (name, "%s: %s" % (row["stage"], text))])
     return out.getvalue()
 
 

@@ -243,7 +243,8 @@ class Corpus:
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
                 remove_unlocked(left)
         for folder in (self.stores, self.path("results")):  # status has the list of all batches
-            remove_unlocked(os.path.join(folder, "failed.csv"))
+            for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-*.csv")) + [os.path.join(folder, "failed.csv")]:
+                remove_unlocked(left)
 
 
 class Files:
