@@ -700,6 +700,43 @@ def test_install_deps():
     stub("dpkg-query", 'shift 2; for p; do [ $p = python3 ] || echo "installed $p"; done\n')
     says(run(script, env=env, status=1).err, "missing: python3\n")  # wsi-corpus and others need it
 
+def test_what_will_be_installed_is_said_and_asked_once():
+    """On a terminal and with --ask; Enter goes on, n leaves it out. Elsewhere nobody is asked."""
+    d, script = tmp(), os.path.join(ROOT, "scripts/install-deps")
+    for tool in ("sh", "cat", "awk", "sed", "env", "printf", "mktemp", "rm", "tail"):
+        os.symlink(shutil.which(tool), os.path.join(d, tool))
+    apt = """case $* in
+*--print-uris*) printf "'http://d/a.deb' a.deb 100000000 SHA256:1\n'http://d/b.deb' b.deb 64000000 SHA256:2\n" ;;
+*) echo "$*" >>%s/log ;;
+esac
+""" % d
+    for name, text in (("id", "echo 0\n"), ("apt-get", apt), ("dpkg-query", "exit 1\n"), ("apt-cache", "exit 1\n")):
+        os.chmod(put_file(os.path.join(d, name), "#!/bin/sh\n" + text), 0o755)
+    for words, answer, asked, status in (([], None, False, 0), (["--ask"], None, False, 0), ([], "n", False, 0), (["--ask"], "", True, 0),
+                                         (["--ask"], "n", True, 1)):
+        put_file(d + "/log", "")
+        ours, theirs = terminal() if answer is not None else (None, subprocess.DEVNULL)
+        p = subprocess.Popen([script, *words], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs if ours else subprocess.PIPE, env={"PATH": d})
+        text = ""
+        if ours:
+            os.close(theirs)
+            os.write(ours, (answer + "\n").encode())
+            p.wait(timeout=60)
+            text = os.read(ours, 65536).decode()
+            os.close(ours)
+        else:
+            text = p.communicate(timeout=60)[1].decode()
+        says(text, "installing 2 packages with apt-get, 164 MB to download, 1 to 3 minutes")
+        expect(("Enter goes on" in text) == asked and p.returncode == status, "%s %s: %d, %s", words, answer, p.returncode, text)
+        expect(("install -y" in text_in(d + "/log")) == (status == 0), "%s %s: %s", words, answer, text_in(d + "/log"))
+
+
+def test_each_program_of_the_tests_is_named_when_it_begins():
+    p = run(os.path.join(ROOT, "tests/check"), "test_unit", env=dict(os.environ, PATH="/usr/bin:/bin"))
+    lines = p.out.splitlines()
+    expect(lines[0] == "# test_unit begins" and re.match(r"# test_unit took \d+ s", lines[-2]), "%s", lines)
+
+
 def test_demo_without_root():
     """Two lines: what an administrator installs, and how to go on without one."""
     d = tmp()
