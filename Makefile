@@ -42,7 +42,7 @@ PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(B)/libh5j2k.so)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check check-all demo bench deb check-releases lint lint-%, \
+BUILDS   := $(filter-out help clean uninstall check check-installed check-all demo bench deb check-releases lint lint-%, \
               $(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' '$(ARCHS)'))
 
@@ -211,7 +211,7 @@ FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach p,h5spec wsi2h5,share/bash-completion/completions/$(p)=scripts/completion/tools.bash) \
             share/zsh/site-functions/_wsi2h5=scripts/completion/_wsi2h5
 # NAME=SCRIPT of every command wsi-NAME
-LINKS     = corpus=corpus plan=plan store=wsi-store
+LINKS     = corpus=corpus plan=plan selftest=selftest store=wsi-store
 
 install: all
 	@set -e; for f in $(FILES); do \
@@ -235,6 +235,10 @@ uninstall:
 	  while [ "$$d" != . ]; do rmdir "$$d" 2>/dev/null; d=$$(dirname "$$d"); done; done; \
 	  cd .. && rmdir "$(DEST)" 2>/dev/null || :)
 	@echo "removed from $(DEST)"
+
+# what is installed in PREFIX, without any package of the tests
+check-installed:
+	@"$(DEST)/bin/wsi-selftest" --build "$(DEST)/bin"
 
 # packages for this release of Debian or Ubuntu
 deb:
@@ -265,6 +269,7 @@ help:
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE JPEG_STORES=STORES'
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
+	@echo 'make check-installed  tests what is installed in PREFIX: a made slide through both programs'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make wheel         programs, their libraries and wsi_store for pip, into $(B)/wheel'
 	@echo 'make clean         removes build/ and demo/'
@@ -273,6 +278,6 @@ help:
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
         lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
-        install uninstall deb wheel clean help
+        install uninstall check-installed deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

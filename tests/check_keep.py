@@ -143,6 +143,8 @@ def test_installed_programs_print_a_command_that_works():
     says(p.err, command)
     expect(folder_of(command) == os.path.realpath(d) + "/lib/wsi2h5/plugin", "%s", command)
     check_pasted(command, want, without_plugin())
+    lines = make_install("PREFIX=" + d, goal="check-installed", env=without_plugin()).out
+    says(lines, "ok CPU, jpeg: 12 windows", "ok CPU, plain: 12 windows", "ok h5dump, jpeg: HDF5_PLUGIN_PATH=", " 0 failed, ")
     for python in readers()[1:]:
         run(*python, READ, out, d + "/p.npy", env=dict(os.environ, HDF5_PLUGIN_PATH=folder_of(command)))
         expect(np.array_equal(np.load(d + "/p.npy"), want), "%s: pixels", python)
@@ -174,6 +176,19 @@ def test_make_install_asks_hdf5_for_its_folder():
     open(blocked, "w").close()
     out = make_install("PREFIX=" + tmp(), "HDF5_PLUGINS=%s/plugins %s/p" % (blocked, d)).out
     says(out, "not written: %s/plugins; h5spec info STORE prints the command" % blocked, "the HDF5 plug-ins are in %s/p" % d)
+
+
+def test_the_test_of_an_installation_notices():
+    """Another library in the place of the plug-in, and other counts."""
+    says(run(sys.executable, os.path.join(ROOT, "scripts/selftest"), "--build", BUILD).out, " 0 failed, ")
+    text = text_in(os.path.join(ROOT, "scripts/selftest"))
+    other = file_of("selftest", text.replace('"plain": "', '"plain": "0'))
+    says(run(sys.executable, other, "--build", BUILD, status=1).out, "not ok CPU, plain: other counts than recorded", "1 failed")
+    d = tmp("broken")
+    for name in ("wsi2h5", "h5spec"):
+        shutil.copy(os.path.join(BUILD, name), d)
+    p = run(sys.executable, os.path.join(ROOT, "scripts/selftest"), "--build", d, status=1, env=without_plugin())
+    says(p.out, "not ok h5dump, jpeg: h5spec info prints no command: the plug-in is missing", "1 failed")
 
 
 def test_only_a_prefix_of_the_system_reaches_beyond_it():

@@ -86,7 +86,7 @@ def test_versions_of_packages():
 
 # --- manual pages of the scripts ---
 
-PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("plan", "run", "step", "finish", "status", "cancel", "remove")], "wsi-plan": [("scripts/plan",)],
+PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("plan", "run", "step", "finish", "status", "cancel", "remove")], "wsi-plan": [("scripts/plan",)], "wsi-selftest": [("scripts/selftest",)],
          "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index")]}
 
 

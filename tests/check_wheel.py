@@ -61,7 +61,7 @@ def test_wheel_has_what_it_needs():
     with zipfile.ZipFile(wheel()) as z:
         names = z.namelist()
         says(" ".join(names), "wsi_store/__init__.py", "wsi_store/py.typed", "/licenses/LICENSE", "/scripts/wsi2h5", "/scripts/h5spec",
-             "/scripts/wsi-corpus", "/scripts/wsi-plan", "/scripts/wsi-store", "lib/wsi2h5/plugin/libh5jpeg.so", "share/man/man1/h5spec.1")
+             "/scripts/wsi-corpus", "/scripts/wsi-plan", "/scripts/wsi-selftest", "/scripts/wsi-store", "lib/wsi2h5/plugin/libh5jpeg.so", "share/man/man1/h5spec.1")
         (meta,) = [n for n in names if n.endswith("/WHEEL")]
         says(z.read(meta).decode(), "Root-Is-Purelib: false", "Tag: py3-none-manylinux_2_")
         for path in glob.glob(os.path.join(ROOT, "scripts/wsi_store/*.py")):
@@ -104,6 +104,7 @@ def test_programs_of_the_wheel():
     env = {"PATH": target + "/bin:" + os.environ["PATH"], "PYTHONPATH": packages}
     run("wsi-corpus", "run", "--scheduler", "local", "-o", out + "/corpus", slide(), env=env)
     says(run("wsi-corpus", "status", "-o", out + "/corpus", env=env).out, "1 processed")
+    says(run("wsi-selftest", env=env).out, "ok CPU, jpeg", "ok CPU, plain", " 0 failed, ")
     says(run("wsi-plan", "--help", env=env).out + run("wsi-store", "--help", env=env).out, "--nodes", "patches")
 
 
