@@ -269,14 +269,15 @@ struct regions {
     uint8_t *state; /* [rows][cols]: of enum below */
     int64_t *cells; /* [rows * cols]: those of one region, the first of its first row in front */
     int64_t n;
-    bool any; /* a region is written */
+    int64_t written; /* regions */
 };
 
-enum { IN = 1, TAKEN = 2, TRACED = 4 }; /* TRACED: the upper side of a place */
+/* TRACED: the upper side of a place; HERE: the place is of the region being written. */
+enum { IN = 1, TAKEN = 2, TRACED = 4, HERE = 8 };
 
-static bool is_in(const struct regions *r, int64_t x, int64_t y)
+static bool is_one(const struct regions *r, int64_t x, int64_t y, int what)
 {
-    return x >= 0 && y >= 0 && x < r->cols && y < r->rows && r->state[y * r->cols + x] & IN;
+    return x >= 0 && y >= 0 && x < r->cols && y < r->rows && r->state[y * r->cols + x] & what;
 }
 
 static int load_values(struct regions *r, struct err *e)
@@ -289,23 +290,25 @@ static int load_values(struct regions *r, struct err *e)
     return 0;
 }
 
-/* Marks the places beyond the limits. */
+/* Marks the places beyond the limits. Both are compared as what a map holds, float32: 0.1 is not
+ * above 0.1. */
 static int mark(struct regions *r, struct err *e)
 {
     const int64_t n = r->cols * r->rows;
-    double below = r->o->below;
-    if (isnan(below) && isnan(r->o->above)) {
+    double limit = r->o->below;
+    if (isnan(limit) && isnan(r->o->above)) {
         double *v = memory_try((2 * (size_t)n + 1), sizeof *v, e);
         if (!v)
             return -1;
         for (int64_t k = 0; k < n; k++)
             v[k] = (double)r->values[k];
         const struct stats_summary s = stats_summarise(v, n, v + n);
-        below = s.n < STATS_LEAST ? NAN : s.q50 - STATS_FLAG * s.mad / 0.6745;
+        limit = s.n < STATS_LEAST ? NAN : s.q50 - STATS_FLAG * s.mad / 0.6745;
         free(v);
     }
+    const float below = (float)limit, above = (float)r->o->above;
     for (int64_t k = 0; k < n; k++)
-        r->state[k] = (double)r->values[k] < below || (double)r->values[k] > r->o->above ? IN : 0;
+        r->state[k] = r->values[k] < below || r->values[k] > above ? IN : 0;
     return 0;
 }
 
@@ -315,14 +318,14 @@ static void take_region(struct regions *r, int64_t k)
     static const int step[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
     r->n = 0;
     r->cells[r->n++] = k;
-    r->state[k] |= TAKEN;
+    r->state[k] |= TAKEN | HERE;
     for (int64_t i = 0; i < r->n; i++)
         for (int d = 0; d < 4; d++) {
             const int64_t x = r->cells[i] % r->cols + step[d][0],
                           y = r->cells[i] / r->cols + step[d][1], next = y * r->cols + x;
-            if (!is_in(r, x, y) || r->state[next] & TAKEN)
+            if (!is_one(r, x, y, IN) || r->state[next] & TAKEN)
                 continue;
-            r->state[next] |= TAKEN;
+            r->state[next] |= TAKEN | HERE;
             r->cells[r->n++] = next;
         }
 }
@@ -335,7 +338,9 @@ static void put_point(const struct regions *r, int64_t x, int64_t y)
 }
 
 /* Follows the border from the upper left corner of place k, with the region on its right, until it
- * is there again: an outline, or a hole. */
+ * is there again: an outline, or a hole. Where two places of the region touch at a corner, it goes
+ * on along the other one. So what the region encloses there is a hole with a ring of its own, and
+ * no ring meets itself: the rule of OGC, JTS and QuPath. */
 static void put_ring(struct regions *r, int64_t k)
 {
     static const int step[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};    /* right, down, left, up */
@@ -351,9 +356,9 @@ static void put_ring(struct regions *r, int64_t k)
         x += step[d][0];
         y += step[d][1];
         const int left = (d + 3) % 4;
-        const int turn = !is_in(r, x + right[d][0], y + right[d][1])        ? 1
-                         : is_in(r, x + right[left][0], y + right[left][1]) ? 3
-                                                                            : 0;
+        const int turn = is_one(r, x + right[left][0], y + right[left][1], HERE) ? 3
+                         : is_one(r, x + right[d][0], y + right[d][1], HERE)     ? 0
+                                                                                 : 1;
         d = (d + turn) % 4;
         if (turn || (x == x0 && y == y0 && d == 0)) {
             putc(',', r->p->f);
@@ -368,11 +373,11 @@ static void put_region(struct regions *r)
     FILE *f = r->p->f;
     double sum = 0;
     fprintf(f, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"Polygon\",\"coordinates\":[",
-            r->any ? "," : "");
+            r->written++ ? "," : "");
     for (int64_t i = 0; i < r->n; i++) {
         const int64_t k = r->cells[i];
         sum += (double)r->values[k];
-        if (r->state[k] & TRACED || is_in(r, k % r->cols, k / r->cols - 1))
+        if (r->state[k] & TRACED || is_one(r, k % r->cols, k / r->cols - 1, HERE))
             continue;
         if (i > 0)
             putc(',', f);
@@ -383,7 +388,8 @@ static void put_region(struct regions *r)
     fprintf(f,
             ",\"color\":[200,60,0]},\"measurements\":{\"places\":%" PRId64 ",\"mean %s\":%.3f}}}",
             r->n, map_feature_name(r->p->m, r->p->maps[0]), sum / (double)r->n);
-    r->any = true;
+    for (int64_t i = 0; i < r->n; i++)
+        r->state[r->cells[i]] &= (uint8_t)~HERE;
 }
 
 static int put_regions(struct regions *r, struct err *e)
