@@ -645,14 +645,14 @@ def check_fiducials(x, y, values, cell, what):
     expect(not far.any(), "%s: %d places elsewhere", what, far.sum())
 
 
-def scaled(v, low=20, high=50):
+def scaled(v, low=20, high=46):
     return np.clip((np.asarray(v, np.float64) - low) / (high - low), 0, 1)
 
 
 def test_every_format_places_fiducials_within_a_cell():
     image, reader = pillow(), tiff_reader()
     for options, pitch, corner in (((), 128, 64), (("--blend", "tent", "--cell", "64"), 64, 0)):
-        out = draw("--format", "all", "--feature", "mean", "--colours", "20:50", *options, fiducial_result())
+        out = draw("--format", "all", "--feature", "mean", "--colours", "20:46", *options, fiducial_result())
         file = {f.split(".", 1)[1]: os.path.join(out, f) for f in os.listdir(out)}
         # picture: pixel (i, j) is place (i, j)
         png = np.asarray(image.open(file["mean_db.png"]))

@@ -447,6 +447,7 @@ int main(int argc, char **argv)
                                   .seed = o.seed,
                                   .tissue = o.tissue,
                                   .stain = o.stain,
+                                  .blur = o.blur,
                                   .fiducials = o.fiducials}};
     memcpy(m.picture.rect, o.rect, sizeof o.rect);
     if (o.from) {

@@ -36,7 +36,7 @@ void mem_set(struct mem *m, const void *data, size_t n);
 
 /* --- picture (mkslide_picture.c) --- */
 
-enum tissue_kind { TISSUE_ELLIPSES, TISSUE_RECT, TISSUE_NONE };
+enum tissue_kind { TISSUE_ELLIPSES, TISSUE_SECTION, TISSUE_RECT, TISSUE_NONE };
 
 enum stain { STAIN_HE, STAIN_PALE, STAIN_IHC, STAIN_FLUORESCENCE, STAINS };
 
@@ -47,13 +47,20 @@ struct fiducials {
     int n;
 };
 
+/* What the microscope did not focus on: a Gaussian over the slide, or around a place only. */
+struct blur {
+    uint32_t sigma, place[3]; /* sixteenths of a px, 0: none; x, y, radius in level-0 px, 0: all */
+};
+
 struct picture {
     uint32_t width, height, seed;
     enum tissue_kind tissue;
     uint32_t rect[4]; /* x, y, w, h in level-0 pixels */
     enum stain stain;
     struct fiducials fiducials;
-    uint8_t *mask; /* [width] 1 = tissue, of the row being made */
+    struct blur blur;
+    uint8_t *blurred; /* [height][width][3], before the noise of the camera; NULL: no blur */
+    uint8_t *mask;    /* [width] 1 = tissue, of the row being made */
     uint32_t *texture, *grain, *ground;
     uint8_t *above[MAX_LEVELS]; /* [width of level - 1][3]: a row of the level above */
     uint32_t *sum[MAX_LEVELS];  /* [width of level][3] */
@@ -173,6 +180,7 @@ struct opts {
     uint32_t rect[4];
     enum stain stain;
     struct fiducials fiducials;
+    struct blur blur;
     double background_fraction;
     struct damaged damaged[NO_DAMAGE];
 };

@@ -71,14 +71,31 @@ static int set_tile(void *field, const char *arg, struct err *e)
 static int set_tissue(void *field, const char *arg, struct err *e)
 {
     struct arguments *a = field;
-    const bool none = !strcmp(arg, "none");
-    a->o.tissue = none ? TISSUE_NONE : TISSUE_ELLIPSES;
-    if (none || !strcmp(arg, "ellipses"))
-        return 0;
+    static const struct {
+        const char *name;
+        enum tissue_kind kind;
+    } kinds[] = {{"none", TISSUE_NONE}, {"ellipses", TISSUE_ELLIPSES}, {"section", TISSUE_SECTION}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        a->o.tissue = kinds[k].kind;
+        if (!strcmp(arg, kinds[k].name))
+            return 0;
+    }
     a->o.tissue = TISSUE_RECT;
     if (strncmp(arg, "rect:", 5))
         return unusable(arg, e);
     return set_numbers(arg + 5, ",,,", 0, MAX_SIDE, a->o.rect, e);
+}
+
+/* SIGMA or SIGMA:X,Y,R */
+static int set_blur(void *field, const char *arg, struct err *e)
+{
+    struct blur *b = field;
+    char *end;
+    const double sigma = strtod(arg, &end);
+    if (end == arg || !(sigma >= 0.0625 && sigma <= 32) || (*end && *end != ':'))
+        return unusable(arg, e);
+    b->sigma = (uint32_t)(16 * sigma + 0.5);
+    return *end ? set_numbers(end + 1, ",,", 0, MAX_SIDE, b->place, e) : 0;
 }
 
 static int add_fiducial(void *field, const char *arg, struct err *e)
@@ -120,7 +137,8 @@ static const struct command_option table[] = {
     {NULL, 0, "levels", "L", "levels, each a quarter of the one before",
      COMMAND_INT(levels, 1, MAX_LEVELS - 1)},
     {NULL, 0, "seed", "S", "another picture", COMMAND_INT(seed, 0, UINT32_MAX)},
-    {NULL, 0, "tissue", "ellipses|none|rect:X,Y,W,H", "rect: in level-0 pixels",
+    {NULL, 0, "tissue", "ellipses|section|none|rect:X,Y,W,H",
+     "section: one piece, of another shape for each seed; rect: in level-0 pixels",
      COMMAND_CALL(set_tissue), .shown = "ellipses"},
     {NULL, 0, "stain", "he|pale|ihc|fluorescence",
      "pale: a tenth of the contrast; ihc: bands of 512 px of brown and blue; fluorescence: red on "
@@ -128,6 +146,10 @@ static const struct command_option table[] = {
      COMMAND_WORD(o.stain)},
     {NULL, 0, "tissue-fraction", "F", "one centred rectangle over the full width, F of the area",
      COMMAND_REAL(tissue_fraction, 0, 1)},
+    {NULL, 0, "blur", "SIGMA[:X,Y,R]",
+     "out of focus: a Gaussian of SIGMA px, up to R px from X,Y or everywhere; the camera's noise "
+     "stays",
+     COMMAND_SET(o.blur, set_blur)},
     {NULL, 0, "fiducial", "X,Y",
      "a sharp square of 256 px with its corner at X,Y on ground without fine detail, which covers "
      "the slide (may be given again)",

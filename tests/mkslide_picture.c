@@ -1,8 +1,11 @@
 /* mkslide_picture.c - what the slide shows; see mkslide.h. */
 #include "tests/mkslide.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NUCLEI = 24 }; /* px of a cell that has one nucleus at most */
 
 uint32_t hash3(uint32_t seed, uint32_t x, uint32_t y)
 {
@@ -78,11 +81,28 @@ static void mask_ellipse(struct picture *p, uint32_t which, uint32_t y, uint32_t
     mask_span(p, from, cx + half + edge_jitter(p, 2 * which + 1, y, half), x0, n);
 }
 
+/* One piece of tissue with an uneven outline and gaps: where smooth noise is above a limit that
+ * rises from the middle of the slide to its borders. */
+static void mask_section(struct picture *p, uint32_t y, uint32_t x0, uint32_t n)
+{
+    const int64_t w = p->width, h = p->height, dy = 2000 * (2 * (int64_t)y - h) / h;
+    for (uint32_t i = 0; i < 3; i++) /* cells of 256, 64 and 16 px; weights add up to 16 */
+        noise_row(p->seed + 200 + i, 8 - 2 * i, (uint32_t[]){11, 4, 1}[i], y, x0, n, p->texture);
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t dx = 2000 * (2 * (int64_t)(x0 + i) - w) / w;
+        const int64_t far = (dx * dx + dy * dy) / 4000; /* 0 .. 2000, 1000 at the borders */
+        p->mask[i] = (int64_t)(p->texture[i] >> 8) * 1000 / 4080 > 150 + far * far / 1600;
+    }
+}
+
 static void mask_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n)
 {
     memset(p->mask, 0, n);
     if (p->tissue == TISSUE_RECT && y >= p->rect[1] && y - p->rect[1] < p->rect[3])
         mask_span(p, p->rect[0], (int64_t)p->rect[0] + p->rect[2], x0, n);
+    memset(p->texture, 0, n * sizeof *p->texture);
+    if (p->tissue == TISSUE_SECTION)
+        mask_section(p, y, x0, n);
     for (int i = 0; i < p->fiducials.n; i++) {
         const uint32_t *at = p->fiducials.at[i];
         if (y >= at[1] && y - at[1] < FIDUCIAL)
@@ -92,27 +112,34 @@ static void mask_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n)
         mask_ellipse(p, i, y, x0, n);
 }
 
-/* One nucleus at most in each cell of a 24 px grid, wholly inside it. */
+/* The pixels of the nucleus of cell (cx, cy) that lie in row y. */
+static void nucleus_span(const struct picture *p, int64_t cx, int64_t cy, int64_t y, uint32_t x0,
+                         uint32_t n, uint8_t *rgb)
+{
+    const uint32_t h = hash3(p->seed + 50, (uint32_t)cx, (uint32_t)cy);
+    const int64_t r = 4 + (h >> 8) % 6;
+    const int64_t x = cx * NUCLEI + (h >> 20) % NUCLEI, dy = y - cy * NUCLEI - (h >> 12) % NUCLEI;
+    if ((h & 255) > 150 || dy < -r || dy > r)
+        return;
+    const int64_t half = root((uint64_t)(r * r - dy * dy));
+    for (int64_t i = x - half - x0; i <= x + half - x0; i++) {
+        if (i < 0 || i >= n || !p->mask[i])
+            continue;
+        uint32_t g = p->grain[i] >> 11; /* 0 .. 31 */
+        rgb[3 * i] = (uint8_t)(70 + g);
+        rgb[3 * i + 1] = (uint8_t)(38 + g);
+        rgb[3 * i + 2] = (uint8_t)(118 + g);
+    }
+}
+
+/* One nucleus at most has its middle in each cell of 24 px, and every place of the cell is as
+ * likely: so their mean density is even, and the spectrum has no peak at the period of the cells. */
 static void nuclei_row(const struct picture *p, uint32_t y, uint32_t x0, uint32_t n, uint8_t *rgb)
 {
-    enum { CELL = 24 };
-    for (uint32_t cx = x0 / CELL; cx <= (x0 + n - 1) / CELL; cx++) {
-        uint32_t h = hash3(p->seed + 50, cx, y / CELL);
-        int64_t r = 4 + (h >> 8) % 6, room = CELL - 2 * r;
-        int64_t dy = (int64_t)(y % CELL) - r - (h >> 12) % room;
-        if ((h & 255) > 150 || dy < -r || dy > r)
-            continue;
-        int64_t x = (int64_t)cx * CELL + r + (h >> 20) % room;
-        int64_t half = root((uint64_t)(r * r - dy * dy));
-        for (int64_t i = x - half - x0; i <= x + half - x0; i++) {
-            if (i < 0 || i >= n || !p->mask[i])
-                continue;
-            uint32_t g = p->grain[i] >> 11; /* 0 .. 31 */
-            rgb[3 * i] = (uint8_t)(70 + g);
-            rgb[3 * i + 1] = (uint8_t)(38 + g);
-            rgb[3 * i + 2] = (uint8_t)(118 + g);
-        }
-    }
+    const int64_t first = (int64_t)x0 / NUCLEI - 1, last = ((int64_t)x0 + n) / NUCLEI + 1;
+    for (int64_t cy = (int64_t)y / NUCLEI - 1; cy <= (int64_t)y / NUCLEI + 1; cy++)
+        for (int64_t cx = first; cx <= last; cx++)
+            nucleus_span(p, cx, cy, y, x0, n, rgb);
 }
 
 /* Another stain instead of haematoxylin and eosin; x: column of the first pixel. */
@@ -134,7 +161,9 @@ static void stain_row(const struct picture *p, uint32_t x, uint32_t n, uint8_t *
     }
 }
 
-static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n, uint8_t *rgb)
+/* The row in focus; `flat`: before the noise of grain and camera. */
+static void sharp_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n, bool flat,
+                      uint8_t *rgb)
 {
     static const int pink[3] = {230, 150, 196}, purple[3] = {138, 74, 158};
     mask_row(p, y, x0, n);
@@ -142,6 +171,8 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
     memset(p->grain, 0, n * sizeof *p->grain);
     memset(p->ground, 0, n * sizeof *p->ground);
     noise_row(p->seed + 1, 1, 1, y, x0, n, p->grain);
+    for (uint32_t i = 0; flat && i < n; i++)
+        p->grain[i] = 128 << 8;
     if (p->fiducials.n)
         noise_row(p->seed + 9, 8, 1, y, x0, n, p->ground);
     for (uint32_t i = 0; i < 4; i++) /* cells of 256, 64, 16 and 4 px; weights add up to 16 */
@@ -159,6 +190,85 @@ static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_
     nuclei_row(p, y, x0, n, rgb);
     if (p->stain != STAIN_HE)
         stain_row(p, x0, n, rgb);
+}
+
+/* --- blur --- */
+
+enum { ONE = 1 << 16 }; /* the sum of a kernel */
+
+/* The weights of a Gaussian, [2 * radius + 1]. */
+static uint32_t *kernel_make(uint32_t sigma, uint32_t *radius)
+{
+    const double s = sigma / 16.0;
+    const uint32_t r = *radius = (uint32_t)ceil(3 * s);
+    uint32_t *k = memory_need(2 * (size_t)r + 1, sizeof *k), rest = ONE;
+    double sum = 0;
+    for (uint32_t i = 0; i <= 2 * r; i++)
+        sum += exp(-pow((double)i - r, 2) / (2 * s * s));
+    for (uint32_t i = 0; i <= 2 * r; i++) {
+        k[i] = (uint32_t)(ONE * exp(-pow((double)i - r, 2) / (2 * s * s)) / sum + 0.5);
+        rest -= k[i];
+    }
+    k[r] += rest;
+    return k;
+}
+
+/* Smooths `lines` lines of n pixels: from pixel to pixel of a line is `step` bytes, from line to
+ * line `line`. The ends repeat. */
+static void smooth(uint8_t *rgb, size_t lines, size_t line, size_t n, size_t step,
+                   const uint32_t *k, uint32_t radius)
+{
+    uint8_t *old = memory_need(n + 2 * (size_t)radius, 3);
+    for (size_t j = 0; j < lines; j++) {
+        uint8_t *at = rgb + j * line;
+        for (size_t i = 0; i < n + 2 * (size_t)radius; i++) {
+            const size_t from = i < radius ? 0 : i - radius < n ? i - radius : n - 1;
+            memcpy(old + 3 * i, at + from * step, 3);
+        }
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c < 3; c++) {
+                uint32_t sum = ONE / 2;
+                for (size_t d = 0; d <= 2 * (size_t)radius; d++)
+                    sum += k[d] * old[3 * (i + d) + c];
+                at[i * step + c] = (uint8_t)(sum / ONE);
+            }
+    }
+    free(old);
+}
+
+static void blur_make(struct picture *p)
+{
+    const size_t w = p->width, h = p->height;
+    uint32_t radius, *k = kernel_make(p->blur.sigma, &radius);
+    uint8_t *all = memory_need(w * h, 3);
+    for (size_t y = 0; y < h; y++)
+        sharp_row(p, (uint32_t)y, 0, p->width, true, all + 3 * w * y);
+    smooth(all, h, 3 * w, w, 3, k, radius);
+    smooth(all, w, 3, h, 3 * w, k, radius);
+    free(k);
+    p->blurred = all;
+}
+
+/* How much of the blurred picture shows at (x, y), of 256: less towards the edge of its place. */
+static uint32_t blur_at(const struct blur *b, int64_t x, int64_t y)
+{
+    const int64_t dx = x - b->place[0], dy = y - b->place[1], r = b->place[2];
+    const int64_t far = r ? root((uint64_t)(dx * dx + dy * dy)) : 0;
+    return r == 0 || far < r / 2 ? 256 : far >= r ? 0 : (uint32_t)(512 * (r - far) / r);
+}
+
+static void picture_base_row(struct picture *p, uint32_t y, uint32_t x0, uint32_t n, uint8_t *rgb)
+{
+    sharp_row(p, y, x0, n, false, rgb);
+    for (uint32_t i = 0; p->blurred && i < n; i++) {
+        const uint32_t part = blur_at(&p->blur, x0 + i, y);
+        const uint8_t *b = p->blurred + 3 * ((size_t)y * p->width + x0 + i);
+        const uint32_t noise = (p->grain[i] >> 8) * 7 / 256; /* of the camera: 3 in the middle */
+        for (uint32_t c = 0; c < 3; c++) {
+            const uint32_t v = b[c] + noise < 3 ? 0 : b[c] + noise - 3;
+            rgb[3 * i + c] = (uint8_t)((rgb[3 * i + c] * (256 - part) + v * part) / 256);
+        }
+    }
 }
 
 /* Pixels x0 .. x0 + n - 1 of row y, [n][3]; a level is the 4 x 4 mean of the one above. */
@@ -194,6 +304,8 @@ void picture_init(struct picture *p)
         p->above[i] = memory_need(w, 3);
         p->sum[i] = memory_need(w / 4, 3 * sizeof(uint32_t));
     }
+    if (p->blur.sigma)
+        blur_make(p);
 }
 
 void picture_free(struct picture *p)
@@ -202,6 +314,7 @@ void picture_free(struct picture *p)
     free(p->texture);
     free(p->grain);
     free(p->ground);
+    free(p->blurred);
     for (int i = 1; i < MAX_LEVELS; i++) {
         free(p->above[i]);
         free(p->sum[i]);
