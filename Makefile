@@ -181,7 +181,7 @@ bench-gpu: $(B)/h5spec $(patsubst %,$(B)/tests/%,mkstore bench_read bench_feed b
 # scripts/demo and scripts/check install what is missing, then build
 demo:
 	+@MAKE='$(MAKE)' BUILD='$(B)' scripts/demo
-programs-for-demo: $(B)/wsi2h5 $(B)/h5spec $(PLUGIN) $(if $(SLIDE),,$(B)/tests/mkslide)
+programs-for-demo: $(B)/wsi2h5 $(B)/h5spec $(PLUGIN) $(B)/tests/mkslide
 
 # --- installation ---
 DEST      = $(DESTDIR)$(PREFIX)
@@ -254,7 +254,7 @@ clean:
 
 help:
 	@echo 'make               h5spec and wsi2h5 into $(B)/'
-	@echo 'make demo          from a slide to a histogram; SLIDE=FILE uses your own slide'
+	@echo 'make demo          from made slides to a page about them; SLIDE=FILE adds your own slide'
 	@echo 'make check         the tests, in minutes; T="NAME..." runs some; TIER=ci, TIER=all: more;' \
 	  'SAN=address,undefined or SAN=thread'
 	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root,' \

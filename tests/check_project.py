@@ -750,6 +750,28 @@ def test_demo_without_root():
     says(err[1], "administrator", "apt-get install -y --no-install-recommends make gcc libc6-dev ", " zlib1g-dev")
     says(err[2], "without root", "scripts/README.md")
 
+def demo(*argv):
+    """Runs scripts/demo on the programs of this build. Returns its folder and what it printed."""
+    d = tmp("demo")
+    shutil.copytree(os.path.join(ROOT, "scripts"), os.path.join(d, "scripts"))
+    os.symlink(BUILD, os.path.join(d, "build"))
+    p = run(os.path.join(d, "scripts/demo"), *argv, env=dict(os.environ, MAKE="true", BUILD="build"), cwd=d)
+    return os.path.join(d, "demo"), p
+
+def test_the_page_of_the_demo_is_right():
+    """Two of its dozen slides are blurred; the page says so in its first line, and of no other slide anything."""
+    if "report" not in run(H5SPEC, "--help").out:
+        raise Skip("h5spec is built without libpng")
+    own = made("--size", "900x700", name="own")
+    d, p = demo(own)
+    says(p.err, "10 pass, 1 not judged, 2 for review, 0 fail")
+    first = re.search(r'<p id="headline">(.*?)</p>', text_in(os.path.join(d, "report.html")), re.S).group(1)
+    expect(re.sub(r"<[^>]*>", "", first).split("See")[0].strip() == "2 of 13 slides are blurred.", "%s", first)
+    with h5py.File(os.path.join(d, "corpus.h5")) as f:
+        expect(len(f["slides"]) == 12, "%s", sorted(f["slides"]))
+    for line in p.out.split("The files:\n")[1].split("\n\n")[0].splitlines():
+        expect(os.path.exists(os.path.join(os.path.dirname(d), line.split()[-1])), "%s", line)
+
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
