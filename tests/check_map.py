@@ -278,6 +278,46 @@ def test_regions_of_a_class_are_annotations_that_cover_the_same_places():
     draw("--feature", "focus", "--class", "Out of focus", result, name="own.geojson")
 
 
+def group_of_blurred():
+    """A folder of results of 11 slides: s00 is blurred on the left, s01 everywhere."""
+    if not group_of_blurred.folder:
+        blur = {0: ("--blur", "4:200,400,500"), 1: ("--blur", "2.5")}
+        group_of_blurred.folder = tmp("group")
+        for k in range(11):
+            slide = made("--size", "1000x800", "--tissue", "section", "--seed", k, *blur.get(k, ()), name="s%02d" % k)
+            shutil.copy(spectrum(store(slide)), os.path.join(group_of_blurred.folder, "r%02d.h5" % k))
+    return group_of_blurred.folder
+
+
+group_of_blurred.folder = None
+
+
+def test_regions_without_a_limit_are_what_a_report_calls_blurred():
+    """Also of slides that are blurred on half or all of it, where their own median is no measure."""
+    folder = group_of_blurred()
+    table = os.path.join(tmp(), "r.csv")
+    run(H5SPEC, "report", "-q", "--csv", table, "-o", table[:-4] + ".html", folder)
+    with open(table, encoding="utf-8", newline="") as f:
+        rows = {row["slide"]: row for row in csv.DictReader(f)}
+    out = draw("--feature", "focus", "--class", "Out of focus", "--format", "geojson", folder)
+    says(draw.err, "2 of 11 slides; 11 by the limit of a report of these results")
+    for name, row in rows.items():
+        places = sum(f["properties"]["measurements"]["places"] for f in json_in(os.path.join(out, name + ".geojson"))["features"])
+        tissue = sum(1 for t in json_in(draw("--feature", "focus", "--slide", name, folder, name="t.geojson"))["features"])
+        expect(places == round(float(row["blurred_share"]) * tissue), "%s: %d of %d, report: %s", name, places, tissue, row["blurred_share"])
+    expect(float(rows["s01"]["blurred_share"]) == 1 and 0.2 < float(rows["s00"]["blurred_share"]) < 0.8, "%s", rows)
+
+
+def test_no_region_is_said():
+    """An empty file of a slide that is blurred all over looked like a result."""
+    result = os.path.join(group_of_blurred(), "r01.h5")
+    path = draw("--feature", "focus", "--class", "Out of focus", result, name="x.geojson")
+    expect(json_in(path)["features"] == [], "regions")
+    says(draw.err, "class 'Out of focus': 0 regions on 0 of 1 slide; 1 by the slide's own median: too few slides to compare with")
+    p = run(H5SPEC, "map", "-q", "--json", "--feature", "focus", "--class", "x", "--below", "-100", "-o", path, result)
+    expect(json.loads(p.out)["regions"] == 0 and p.err == "", "%s", p)
+
+
 def regions_of(values, *options, cell=32):
     """The polygons of a grid of scores as rings of corners, in cells; NaN is no value."""
     table = tmp("grid") + ".csv"

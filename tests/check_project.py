@@ -20,14 +20,14 @@ LAYERS = [  # folder, what of ours it may include
 ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
     "common": "base codec hdf5 store result regions",
     "convert": "tile readers tissue privacy",
-    "process": "draw spectrum engine options scores run commands map plot report",
+    "process": "draw spectrum engine options scores run commands report map plot",
     "cuda": "jpeg",
 }
 APART = [  # rooms that know nothing of each other, beyond the order above
     ("common/store", "common/result"), ("common/result", "common/regions"), ("convert/tissue", "convert/privacy"),
     ("process/draw", "process/spectrum"),
 ] + [("process/" + a, "process/" + b) for a in ("run", "commands", "map", "plot", "report")
-     for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} != {"map", "plot"}]
+     for b in ("run", "commands", "map", "plot", "report") if a != b and {a, b} not in ({"map", "plot"}, {"map", "report"})]
 ONLY = [  # header, the only files that may include it
     (r"(hdf5|H5PL\w*)\.h", r"common/(codec/h5(jpeg|j2k)\.c|hdf5/h5\w*\.[ch])"),
     (r"common/hdf5/(guard\w*|h5(_(attr|file|strips))?)\.h", r"common/(hdf5|store|result)/.*"),

@@ -154,8 +154,10 @@ static const struct command_option rows[] = {
      COMMAND_SPAN(setup.low, -SCORES_MOST_VALUE, SCORES_MOST_VALUE), COMMAND_GIVEN(setup.range)},
     {"Regions", 0, "class", "NAME",
      "GeoJSON has annotations of this class, such as 'Out of focus', instead of tiles: the places "
-     "beyond --below or --above, joined to polygons. Without a limit: the least sharp tissue, "
-     "3.5 robust standard deviations below the median of the slide",
+     "beyond --below or --above, joined to polygons. Without a limit: for focus, what h5spec "
+     "report "
+     "calls blurred; with fewer than 10 comparable slides, and for sharp and fine, what is 3.5 "
+     "robust standard deviations below the median of the slide",
      COMMAND_TEXT(setup.class_name)},
     {NULL, 0, "below", "VALUE", "places with a lower value belong to --class",
      COMMAND_REAL(setup.below, -SCORES_MOST_VALUE, SCORES_MOST_VALUE)},
@@ -349,6 +351,25 @@ static int check(struct arguments *a, struct err *e)
 
 /* --- the run --- */
 
+/* How many regions there are, and by which limit. None is said, too: an empty file looks broken. */
+static void print_regions(const struct map_setup *o, const struct map_done *done)
+{
+    char limit[256] = "";
+    if (done->by_report > 0)
+        snprintf(limit, sizeof limit, "; %" PRId64 " by the limit of a report of these results",
+                 done->by_report);
+    if (done->by_own > 0)
+        snprintf(limit + strlen(limit), sizeof limit - strlen(limit),
+                 "; %" PRId64 " by the slide's own median: too few slides to compare with",
+                 done->by_own);
+    if (done->no_limit > 0)
+        snprintf(limit + strlen(limit), sizeof limit - strlen(limit),
+                 "; %" PRId64 " without a limit: too few places with a value", done->no_limit);
+    cli_say("class '%s': %" PRId64 " region%s on %" PRId64 " of %" PRId64 " slide%s%s",
+            o->class_name, done->regions, done->regions == 1 ? "" : "s", done->with_regions,
+            done->slides, done->slides == 1 ? "" : "s", limit);
+}
+
 static int print_done(const struct arguments *a, const struct map_done *done, double begun)
 {
     char memory[32], time[32], written[64] = "nothing";
@@ -358,11 +379,15 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
         json_int("files", done->files);
         json_int("slides", done->slides);
         json_int("inputs_failed", done->failed + a->files.failed);
+        if (a->setup.class_name)
+            json_int("regions", done->regions);
         puts("}");
     }
     if (done->files > 0)
         snprintf(written, sizeof written, "%" PRId64 " file%s of %" PRId64 " slide%s", done->files,
                  done->files == 1 ? "" : "s", done->slides, done->slides == 1 ? "" : "s");
+    if (!a->quiet && a->setup.class_name)
+        print_regions(&a->setup, done);
     if (!a->quiet)
         cli_say("%s written, %" PRId64 " failed; %s, peak memory %s", written, done->failed,
                 clock_text(time, clock_now() - begun),

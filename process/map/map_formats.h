@@ -54,6 +54,9 @@ struct map_done {
     int64_t files, slides; /* written; that files were written of */
     int64_t failed;        /* slides or results that were refused; each was reported */
     int64_t trouble;       /* of those: by the machine (disk, memory), not by the input */
+    int64_t regions;       /* of --class */
+    int64_t with_regions;  /* slides */
+    int64_t by_report, by_own, no_limit; /* slides by where their limit comes from */
 };
 
 /*
@@ -103,11 +106,17 @@ int map_picture_overlay(const struct map_slide *m, const struct map_picture_setu
 int map_write_geojson(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
 int map_write_csv(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e);
 
-/* The places beyond o->below or o->above, as annotations of the class o->class_name: places that
- * share a side are one polygon. Without either, places below the median of the map less 3.5 robust
- * standard deviations, as a report judges windows of tissue. */
-int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map, FILE *f,
-                      struct err *e);
+/*
+ * Regions: the places beyond a limit, as annotations of the class o->class_name. Places that share
+ * a side are one polygon, and no ring meets itself. A limit and the values are compared as float32,
+ * which maps hold: 0.1 is not above 0.1.
+ *
+ * The limits are o->below and o->above. Without either, for focus_db what a report of all results
+ * calls blurred (m->blurred_below); if that is not known, and for other features, the median of the
+ * map less 3.5 robust standard deviations. done gets their number and which limit it was.
+ */
+int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map,
+                      struct map_done *done, FILE *f, struct err *e);
 
 /*
  * --- OME-TIFF ---

@@ -290,24 +290,46 @@ static int load_values(struct regions *r, struct err *e)
     return 0;
 }
 
-/* Marks the places beyond the limits. Both are compared as what a map holds, float32: 0.1 is not
- * above 0.1. */
-static int mark(struct regions *r, struct err *e)
+/* The median of the map less 3.5 robust standard deviations; NaN: not known. */
+static int find_own_limit(const struct regions *r, double *limit, struct err *e)
 {
     const int64_t n = r->cols * r->rows;
-    double limit = r->o->below;
-    if (isnan(limit) && isnan(r->o->above)) {
-        double *v = memory_try((2 * (size_t)n + 1), sizeof *v, e);
-        if (!v)
-            return -1;
-        for (int64_t k = 0; k < n; k++)
-            v[k] = (double)r->values[k];
-        const struct stats_summary s = stats_summarise(v, n, v + n);
-        limit = s.n < STATS_LEAST ? NAN : s.q50 - STATS_FLAG * s.mad / 0.6745;
-        free(v);
-    }
-    const float below = (float)limit, above = (float)r->o->above;
+    double *v = memory_try((2 * (size_t)n + 1), sizeof *v, e);
+    if (!v)
+        return -1;
     for (int64_t k = 0; k < n; k++)
+        v[k] = (double)r->values[k];
+    const struct stats_summary s = stats_summarise(v, n, v + n);
+    *limit = s.n < STATS_LEAST || s.mad == 0 ? NAN : s.q50 - STATS_FLAG * s.mad / 0.6745;
+    free(v);
+    return 0;
+}
+
+/* The limit below which places belong to the class; the user's may be absent. */
+static int find_limit(const struct regions *r, struct map_done *done, double *below, struct err *e)
+{
+    *below = r->o->below;
+    if (!isnan(*below) || !isnan(r->o->above))
+        return 0;
+    *below = r->p->maps[0] == RESULT_FOCUS ? r->p->m->blurred_below : NAN;
+    done->by_report += !isnan(*below);
+    if (!isnan(*below))
+        return 0;
+    if (find_own_limit(r, below, e))
+        return -1;
+    done->by_own += !isnan(*below);
+    done->no_limit += isnan(*below);
+    return 0;
+}
+
+/* Marks the places beyond the limits. */
+static int mark(struct regions *r, struct map_done *done, struct err *e)
+{
+    double limit;
+    if (find_limit(r, done, &limit, e))
+        return -1;
+    const float below = (float)limit, above = (float)r->o->above;
+    for (int64_t k = 0; k < r->cols * r->rows; k++)
         r->state[k] = r->values[k] < below || r->values[k] > above ? IN : 0;
     return 0;
 }
@@ -392,7 +414,7 @@ static void put_region(struct regions *r)
         r->state[r->cells[i]] &= (uint8_t)~HERE;
 }
 
-static int put_regions(struct regions *r, struct err *e)
+static int put_regions(struct regions *r, struct map_done *done, struct err *e)
 {
     const size_t n = (size_t)(r->cols * r->rows) + 1;
     r->values = memory_try(n, sizeof *r->values, e);
@@ -400,25 +422,27 @@ static int put_regions(struct regions *r, struct err *e)
     r->cells = memory_try(n, sizeof *r->cells, e);
     if (!r->values || !r->state || !r->cells)
         return -1;
-    if (load_values(r, e) || mark(r, e))
+    if (load_values(r, e) || mark(r, done, e))
         return -1;
     for (int64_t k = 0; k < r->cols * r->rows; k++)
         if ((r->state[k] & (IN | TAKEN)) == IN) {
             take_region(r, k);
             put_region(r);
         }
+    done->regions += r->written;
+    done->with_regions += r->written > 0;
     return 0;
 }
 
-int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map, FILE *f,
-                      struct err *e)
+int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map,
+                      struct map_done *done, FILE *f, struct err *e)
 {
     struct places p = {.m = m, .maps = &map, .n = 1, .f = f};
     struct regions r = {.p = &p, .o = o, .cols = m->cols, .rows = m->rows};
     int bad = begin(&p, e);
     if (!bad) {
         put_head(&p);
-        bad = put_regions(&r, e);
+        bad = put_regions(&r, done, e);
         fputs("\n]}\n", f);
     }
     end(&p);

@@ -199,6 +199,7 @@ void map_slide_of_scores(struct map_slide *m, const struct score_map *scores, co
                          enum weights weights, double mpp_x, double mpp_y)
 {
     *m = (struct map_slide){.scores = scores,
+                            .blurred_below = NAN,
                             .s = {.width = scores->width, .height = scores->height},
                             .weights = weights,
                             .cols = scores->cols,

@@ -35,6 +35,7 @@ struct map_slide {
     double left, top, pitch; /* px of the stored level: corner of the map; from place to place */
     double downsample;       /* level-0 px per px of the stored level; NaN: not known */
     double mpp_x, mpp_y;     /* um per px of the stored level; NaN: not known */
+    double blurred_below;    /* dB of focus_db, by a report of all results; NaN: not known */
     bool partial;            /* something is missing */
     char missing[160];       /* which groups: "2-3,7" */
     char lacks[200];         /* in words: "missing groups 2-3,7" */

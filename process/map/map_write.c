@@ -13,6 +13,7 @@
 #include "process/map/map_formats.h"
 #include "process/map/map_source.h"
 #include "process/options/list.h"
+#include "process/report/report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -166,7 +167,7 @@ static int write_content(const struct content *c, struct text_file *file, struct
     case MAP_OVERLAY: return map_picture_overlay(c->m, &p, file->f, e);
     case MAP_GEOJSON:
         if (o->class_name)
-            return map_write_regions(c->m, o, c->maps[0], file->f, e);
+            return map_write_regions(c->m, o, c->maps[0], c->done, file->f, e);
         return map_write_geojson(c->m, c->maps, c->n, file->f, e);
     case MAP_CSV: return map_write_csv(c->m, c->maps, c->n, file->f, e);
     default: return map_write_tiff(c->m, c->maps, c->n, file->publish.fd, e);
@@ -234,6 +235,7 @@ struct run {
     struct result_params params; /* of the first result */
     bool begun;                  /* params are set */
     void *names;                 /* set of those of the slides so far (memory_note) */
+    struct report_blur *blur;    /* NULL: not needed */
 };
 
 /* --- one slide --- */
@@ -293,8 +295,9 @@ static int do_slide(struct run *r, struct result *result, int64_t k, struct err 
     struct map_slide m = {0};
     const char *name = result_slide_name(result, k);
     int bad = note_name(r, name, e) ||
-              map_slide_open(&m, result, k, r->setup->weights, r->setup->cell, e) ||
-              write_slide(r, &m, e);
+              map_slide_open(&m, result, k, r->setup->weights, r->setup->cell, e);
+    m.blurred_below = r->blur ? report_blur_below(r->blur, name) : NAN;
+    bad = bad || write_slide(r, &m, e);
     map_slide_free(&m);
     return bad ? err_add(e, "slide %s", name) : 0;
 }
@@ -368,17 +371,31 @@ int map_is_one_slide(const struct map_setup *setup, struct err *e)
     return bad;
 }
 
+/* What is blurred without a limit of the user, a report of the same results says. */
+static int find_blur(struct run *r, struct err *e)
+{
+    const struct map_setup *o = r->setup;
+    if (!o->class_name || !isnan(o->below) || !isnan(o->above) || !o->features[RESULT_FOCUS])
+        return 0;
+    r->blur = report_blur_open(o->files, o->n_files, e);
+    return r->blur ? 0 : -1;
+}
+
 int map_write(const struct map_setup *setup, struct map_done *done, struct err *e)
 {
     struct run r = {.setup = setup, .done = done};
     *done = (struct map_done){0};
-    int bad = map_format_of_file(setup->output) < 0 ? folder_make(setup->output, e) : 0;
+    int bad =
+        (map_format_of_file(setup->output) < 0 && folder_make(setup->output, e)) || find_blur(&r, e)
+            ? -1
+            : 0;
     choice_begin(&r.choice, setup->patterns, setup->n_patterns);
     for (int k = 0; k < setup->n_files && !bad; k++)
         if (do_file(&r, setup->files[k]))
             bad = stop_check(e);
     if (!bad && choice_check(&r.choice, e))
         report(&r, e);
+    report_blur_close(r.blur);
     memory_forget(&r.names);
     choice_end(&r.choice);
     return bad;

@@ -78,7 +78,8 @@ static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct 
  * show the folder of `file`. */
 static void cannot_use(struct loader *l, int64_t file, const char *name, struct err *why)
 {
-    cli_say("%s", why->msg);
+    if (!l->setup->silent)
+        cli_say("%s", why->msg);
     l->failures->trouble |= err_is_trouble(why);
     path_drop_folder(why->msg, l->setup->files[file]);
     l->bad++;
@@ -490,4 +491,41 @@ int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
     *trouble = v.failures.trouble;
     values_free(&v);
     return status;
+}
+
+/* --- for other commands --- */
+
+struct report_blur {
+    struct values v;
+};
+
+struct report_blur *report_blur_open(char *const *files, int n_files, struct err *e)
+{
+    const struct report_setup o = {.files = files,
+                                   .n_files = n_files,
+                                   .silent = true,
+                                   .pictures = REPORT_NONE,
+                                   .threads = pipe_cpus()};
+    struct report_blur *b = memory_need(1, sizeof *b);
+    struct values *v = &b->v;
+    int64_t bad = 0;
+    if (!load_slides(&o, &v->slides, &v->failures, &v->spool, &bad, e) &&
+        !report_group(&o, &v->slides, &v->groups, e) &&
+        !report_score(&v->slides, &v->groups, NULL, &v->scores, e))
+        return b;
+    report_blur_close(b);
+    return NULL;
+}
+
+double report_blur_below(const struct report_blur *b, const char *slide)
+{
+    const int64_t k = report_find_slide(&b->v.slides, slide);
+    return k < 0 ? NAN : b->v.scores.pool[b->v.scores.of[k].pool].blurred_below;
+}
+
+void report_blur_close(struct report_blur *b)
+{
+    if (b)
+        values_free(&b->v);
+    free(b);
 }

@@ -31,4 +31,16 @@
 int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
                  int64_t verdicts[REPORT_VERDICTS], struct err *e);
 
+/*
+ * What a report of some results calls blurred, for other commands.
+ */
+
+struct report_blur;
+/* Reads all slides of the results. Those that cannot be read are left out, without a message. */
+struct report_blur *report_blur_open(char *const *files, int n_files, struct err *e);
+/* dB of focus_db below which tissue of this slide is blurred: that of its pool. NaN: not known, as
+ * of a pool of few slides. */
+double report_blur_below(const struct report_blur *b, const char *slide);
+void report_blur_close(struct report_blur *b); /* NULL is fine */
+
 #endif

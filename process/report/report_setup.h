@@ -21,6 +21,7 @@ struct report_setup {
     int n_words;
     const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
     const char *csv, *multiqc, *key;
+    bool silent;       /* inputs that cannot be used are not reported */
     bool number_names; /* names are replaced by numbers; `key` is where they are written */
     enum report_pictures pictures;
     int64_t max_size; /* bytes of the page */
