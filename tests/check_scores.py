@@ -65,7 +65,7 @@ def expected(rows, kind, cell):
     """Values and coverage of the first value of each row."""
     w, h = SIZE
     shape = (-(-h // cell), -(-w // cell))
-    a, b, area = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    a, b, covered = np.zeros(shape), np.zeros(shape), np.zeros((h, w), bool)
     for x, y, n, value, *_ in rows:
         if value is None:
             continue
@@ -74,14 +74,16 @@ def expected(rows, kind, cell):
             px = at + np.arange(n)
             on = (px >= 0) & (px < size)
             d = density(kind, n).reshape(n, 16).mean(axis=1)
-            parts.append((np.bincount(px[on] // cell, d[on], count), np.bincount(px[on] // cell, None, count)))
-        weight = np.outer(parts[0][0], parts[1][0])
+            parts.append(np.bincount(px[on] // cell, d[on], count))
+        weight = np.outer(*parts)
         a += weight * value
         b += weight
-        area += np.outer(parts[0][1], parts[1][1])
+        covered[max(0, y):max(0, y + n), max(0, x):max(0, x + n)] = True
+    covered = np.pad(covered, ((0, -h % cell), (0, -w % cell)))
+    area = covered.reshape(shape[0], cell, shape[1], cell).sum(axis=(1, 3))
     px = np.outer(np.minimum(cell, h - cell * np.arange(shape[0])), np.minimum(cell, w - cell * np.arange(shape[1])))
     with np.errstate(invalid="ignore"):
-        return np.where(b > 0, a / b, np.nan), np.minimum(1, area / px)
+        return np.where(b > 0, a / b, np.nan), area / px
 
 
 # --- values ---
@@ -104,6 +106,24 @@ def test_values_and_coverage_follow_the_definition():
     expect(np.nanmin(c["score"]) >= min(r[3] for r in rows if r[3] is not None), "outside of the values")
     flat = cells(draw(table([r[:3] + (0.7,) for r in patches()]), "--blend", "gauss"))["score"]
     expect((flat[~np.isnan(flat)] == 0.7).all(), "a constant does not stay one")
+
+
+def test_what_is_covered_counts_once():
+    """Area, not a sum over patches: of any overlap, in any memory, per value."""
+    one = [(0, 0, 256, 0.5)]
+    for rows in (one, 4 * one, one + [(128, 0, 128, 0.1)]):
+        expect(cells(draw(table(rows), "--cell", 512))["coverage"][0, 0] == 0.25, "%s", rows)
+    grid = [(128 * i, 64 * j, 256, 0.5) for i in range(0, 7, 3) for j in range(0, 9, 2)]
+    for rows in (patches(60), grid):
+        for cell, memory in ((32, "64K"), (50, "1M"), (700, "64K"), (4096, "64K")):
+            c = cells(draw(table(rows), "--cell", cell, "--memory", memory))
+            coverage = expected(rows, "box", cell)[1]
+            expect(0 < coverage.min() or coverage.max() > 0.3, "%s", coverage)
+            expect(np.abs(c["coverage"] - coverage).max() < 6e-4, "cells of %d px: %s", cell, np.abs(c["coverage"] - coverage).max())
+    rows = [(0, 0, 64, 0.5, None), (32, 0, 64, None, 0.5), (0, 32, 32, 0.25, 0.75)]
+    for name, known in (("a", 3), ("b", 4)):
+        c = cells(draw(table(rows, "x,y,size,a,b"), "--feature", name, "--cell", 128))
+        expect(np.abs(c["coverage"] - expected([r[:3] + (r[known],) for r in rows], "box", 128)[1]).max() < 6e-4, "of value %s", name)
 
 
 def test_windows_of_h5spec_blend_as_its_own_maps():

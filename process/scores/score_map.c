@@ -73,15 +73,24 @@ typedef __int128 whole; /* no sum of a file that fits a disk is larger; checked 
 #define SCALE 4294967296.0 /* 2^32 */
 
 struct cell {
-    whole a, b;   /* sums of w Q and of w */
-    int64_t area; /* px that patches cover */
+    whole a, b; /* sums of w Q and of w */
 };
 
-/* Where a patch lies along one axis: the cells it covers, their weights and px. */
+/* Where a patch lies along one axis: the cells it covers, and their weights. */
 struct axis_part {
     int64_t first, last; /* cells; none if last < first */
     int64_t *weight;     /* [cells along the axis], by cell */
-    int64_t *px;
+};
+
+/* What patches with a value cover of some rows of px, and their area in each cell. A bit is a unit
+ * of px that no edge of a patch or cell divides. */
+struct cover {
+    int layers;             /* n, or 1 if every patch has every value */
+    int64_t unit_x, unit_y; /* px of a unit */
+    int64_t words, rows;    /* 64-bit words of a row of units; rows of units in memory */
+    int64_t top, bottom;    /* rows of px in memory: [top, bottom) */
+    uint64_t *bits;         /* [layers][rows][words] */
+    int64_t *area;          /* [band][layers][cols], px */
 };
 
 struct score_cells {
@@ -90,6 +99,8 @@ struct score_cells {
     enum weights weights;
     int64_t band, top, bottom; /* rows of a band; of this one, [top, bottom) */
     struct cell *cells;        /* [band][n][cols] */
+    bool adding;               /* to the cells of this band, not only to its cover */
+    struct cover cover;
     struct axis_part x, y;
     float *row;  /* [2][cols] */
     FILE *spool; /* [rows][n][2][cols] */
@@ -100,20 +111,48 @@ static void score_cells_free(struct score_cells *c)
     if (!c)
         return;
     free(c->cells);
+    free(c->cover.bits);
+    free(c->cover.area);
     free(c->x.weight);
-    free(c->x.px);
     free(c->y.weight);
-    free(c->y.px);
     free(c->row);
     if (c->spool)
         fclose(c->spool);
     free(c);
 }
 
-/* For m's slide, cells and values. A band takes `memory` bytes, or one row of cells. NULL on
- * failure. */
-static struct score_cells *score_cells_create(const struct score_map *m, enum weights weights,
-                                              int64_t memory, struct err *e)
+/* Rows of a band and of its cover, so that both take `memory` bytes, or as little as can be. */
+static void set_bands(struct score_cells *c, int64_t memory)
+{
+    struct cover *v = &c->cover;
+    const int64_t area = c->cols * v->layers * (int64_t)sizeof *v->area;
+    const int64_t line = c->cols * c->n * (int64_t)sizeof *c->cells + area;
+    const int64_t units = c->cell / v->unit_y, unit = v->layers * v->words * 8;
+    const int64_t fit = memory / (line + units * unit);
+    c->band = fit < 1 ? 1 : fit < c->rows ? fit : c->rows;
+    const int64_t rest = (memory - line) / unit;
+    v->rows = fit > 0 ? c->band * units : rest < 1 ? 1 : rest < units ? rest : units;
+}
+
+/* What a pass over the file found of all patches. */
+struct edges {
+    int64_t step_x, step_y; /* px that divide the places of all edges; 0: there is none */
+    bool gaps;              /* a patch lacks a value */
+};
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* For m's slide, cells and values. NULL on failure. */
+static struct score_cells *score_cells_create(const struct score_map *m, const struct edges *edges,
+                                              enum weights weights, int64_t memory, struct err *e)
 {
     struct score_cells *c = memory_need(1, sizeof *c);
     *c = (struct score_cells){.n = m->n,
@@ -123,30 +162,107 @@ static struct score_cells *score_cells_create(const struct score_map *m, enum we
                               .cols = m->cols,
                               .rows = m->rows,
                               .weights = weights};
-    const size_t line = (size_t)c->cols * (size_t)c->n * sizeof *c->cells;
-    c->band = memory / (int64_t)line;
-    c->band = c->band < 1 ? 1 : c->band < c->rows ? c->band : c->rows;
-    c->cells = memory_try((size_t)c->band, line, e);
+    struct cover *v = &c->cover;
+    v->layers = edges->gaps ? c->n : 1;
+    v->unit_x = common_divisor(edges->step_x, c->cell);
+    v->unit_y = common_divisor(edges->step_y, c->cell);
+    v->words = (c->width / v->unit_x + 64) / 64;
+    set_bands(c, memory);
+    c->cells = memory_try((size_t)(c->band * c->n * c->cols), sizeof *c->cells, e);
+    v->bits = memory_try((size_t)(v->layers * v->rows * v->words), sizeof *v->bits, e);
+    v->area = memory_try((size_t)(c->band * v->layers * c->cols), sizeof *v->area, e);
     c->x.weight = memory_try((size_t)c->cols, sizeof *c->x.weight, e);
-    c->x.px = memory_try((size_t)c->cols, sizeof *c->x.px, e);
     c->y.weight = memory_try((size_t)c->rows, sizeof *c->y.weight, e);
-    c->y.px = memory_try((size_t)c->rows, sizeof *c->y.px, e);
     c->row = memory_try(2 * (size_t)c->cols, sizeof *c->row, e);
-    if (c->cells && c->x.weight && c->x.px && c->y.weight && c->y.px && c->row &&
+    if (c->cells && v->bits && v->area && c->x.weight && c->y.weight && c->row &&
         (c->spool = temporary_open("the map", e)))
         return c;
     score_cells_free(c);
     return NULL;
 }
 
-/* NULL is fine */
+/* Goes on with the rows of px from `top`. False: the band has no more. */
+static bool cover_begin(struct score_cells *c, int64_t top)
+{
+    struct cover *v = &c->cover;
+    const int64_t end = c->bottom * c->cell < c->height ? c->bottom * c->cell : c->height;
+    v->top = top;
+    v->bottom = top + v->rows * v->unit_y < end ? top + v->rows * v->unit_y : end;
+    memset(v->bits, 0, (size_t)(v->layers * v->rows * v->words) * sizeof *v->bits);
+    return v->top < v->bottom;
+}
+
 /* Begins the next band; false: all rows are made. */
 static bool score_cells_begin_band(struct score_cells *c)
 {
     c->top = c->bottom;
     c->bottom = c->top + c->band < c->rows ? c->top + c->band : c->rows;
-    memset(c->cells, 0, (size_t)(c->bottom - c->top) * (size_t)(c->n * c->cols) * sizeof *c->cells);
-    return c->top < c->bottom;
+    c->adding = true;
+    const size_t places = (size_t)(c->bottom - c->top) * (size_t)c->cols;
+    memset(c->cells, 0, places * (size_t)c->n * sizeof *c->cells);
+    memset(c->cover.area, 0, places * (size_t)c->cover.layers * sizeof *c->cover.area);
+    return cover_begin(c, c->top * c->cell);
+}
+
+/* Bits a to b - 1 of a word, 0 <= a < b <= 64. */
+static uint64_t mask_of(int64_t a, int64_t b)
+{
+    return (~UINT64_C(0) >> (64 - (b - a))) << a;
+}
+
+static void set_bits(uint64_t *row, int64_t a, int64_t b)
+{
+    for (int64_t w = a / 64; w * 64 < b; w++)
+        row[w] |= mask_of(a > w * 64 ? a - w * 64 : 0, b < w * 64 + 64 ? b - w * 64 : 64);
+}
+
+static int64_t count_bits(const uint64_t *row, int64_t a, int64_t b)
+{
+    int64_t n = 0;
+    for (int64_t w = a / 64; w * 64 < b; w++)
+        n += __builtin_popcountll(
+            row[w] & mask_of(a > w * 64 ? a - w * 64 : 0, b < w * 64 + 64 ? b - w * 64 : 64));
+    return n;
+}
+
+/* Marks the rows of a patch that are in memory. */
+static void cover_add(struct score_cells *c, const struct score_patch *p, int layer)
+{
+    struct cover *v = &c->cover;
+    const int64_t left = p->x > 0 ? p->x : 0, top = p->y > v->top ? p->y : v->top;
+    const int64_t right = p->x + p->size < c->width ? p->x + p->size : c->width;
+    const int64_t bottom = p->y + p->size < v->bottom ? p->y + p->size : v->bottom;
+    uint64_t *rows = v->bits + layer * v->rows * v->words;
+    for (int64_t y = top; y < bottom; y += v->unit_y)
+        set_bits(rows + (y - v->top) / v->unit_y * v->words, left / v->unit_x,
+                 (right + v->unit_x - 1) / v->unit_x);
+}
+
+/* Adds a row of units to the areas of its cells. The last unit may reach beyond the slide. */
+static void cover_count_row(const struct score_cells *c, int64_t y, const uint64_t *row,
+                            int64_t *area)
+{
+    const struct cover *v = &c->cover;
+    const int64_t height = y + v->unit_y < c->height ? v->unit_y : c->height - y;
+    const int64_t units = (c->width + v->unit_x - 1) / v->unit_x, per_cell = c->cell / v->unit_x;
+    for (int64_t k = 0; k < c->cols; k++) {
+        const int64_t end = (k + 1) * per_cell < units ? (k + 1) * per_cell : units;
+        area[k] += count_bits(row, k * per_cell, end) * v->unit_x * height;
+    }
+    if (count_bits(row, units - 1, units))
+        area[c->cols - 1] -= (units * v->unit_x - c->width) * height;
+}
+
+/* The areas of what is marked, and the next rows of the band; false: there are none. */
+static bool cover_next(struct score_cells *c)
+{
+    struct cover *v = &c->cover;
+    for (int64_t y = v->top; y < v->bottom; y += v->unit_y)
+        for (int k = 0; k < v->layers; k++)
+            cover_count_row(c, y, v->bits + (k * v->rows + (y - v->top) / v->unit_y) * v->words,
+                            v->area + ((y / c->cell - c->top) * v->layers + k) * c->cols);
+    c->adding = false;
+    return cover_begin(c, v->bottom);
 }
 
 /* The part of a patch of n px at `at` that lies in cells [low, high) of a slide of `size` px. */
@@ -160,11 +276,9 @@ static void set_part(struct axis_part *a, const struct score_cells *c, int64_t a
     a->last = right > left ? (right - 1) / c->cell : a->first - 1;
     int64_t before = weights_before(c->weights, left - at, n);
     for (int64_t k = a->first; k <= a->last; k++) {
-        const int64_t from = k * c->cell > left ? k * c->cell : left;
         const int64_t to = (k + 1) * c->cell < right ? (k + 1) * c->cell : right;
         const int64_t after = weights_before(c->weights, to - at, n);
         a->weight[k] = after - before;
-        a->px[k] = to - from;
         before = after;
     }
 }
@@ -177,7 +291,6 @@ static int add_row(struct score_cells *c, struct cell *row, int64_t y, int64_t q
         const int64_t w = c->x.weight[k] * c->y.weight[y];
         over |= __builtin_add_overflow(row[k].a, (whole)w * q, &row[k].a);
         row[k].b += w;
-        row[k].area += c->x.px[k] * c->y.px[y];
     }
     return over ? -1 : 0;
 }
@@ -188,6 +301,11 @@ static int score_cells_add(struct score_cells *c, const struct score_patch *p, s
     int64_t q[SCORES_MOST];
     set_part(&c->y, c, p->y, p->size, c->height, c->top, c->bottom);
     if (c->y.last < c->y.first)
+        return 0;
+    for (int v = 0; v < c->cover.layers; v++)
+        if (!isnan(p->value[v]))
+            cover_add(c, p, v);
+    if (!c->adding)
         return 0;
     set_part(&c->x, c, p->x, p->size, c->width, 0, c->cols);
     for (int v = 0; v < c->n; v++)
@@ -211,10 +329,12 @@ static int64_t px_of(const struct score_cells *c, int64_t k, int64_t size)
 static void make_row(struct score_cells *c, int64_t y, int v)
 {
     const struct cell *row = c->cells + ((y - c->top) * c->n + v) * c->cols;
+    const int layers = c->cover.layers, layer = v < layers ? v : 0;
+    const int64_t *area = c->cover.area + ((y - c->top) * layers + layer) * c->cols;
     for (int64_t x = 0; x < c->cols; x++) {
         const double px = (double)px_of(c, x, c->width) * (double)px_of(c, y, c->height);
         c->row[x] = row[x].b ? (float)((double)row[x].a / (double)row[x].b / SCALE) : NAN;
-        c->row[c->cols + x] = row[x].b ? (float)fmin(1, (double)row[x].area / px) : 0;
+        c->row[c->cols + x] = row[x].b ? (float)((double)area[x] / px) : 0;
     }
 }
 
@@ -251,6 +371,7 @@ struct pass {
     struct score_file *file;
     /* the slide; while its size is not known, as large as it can be */
     int64_t width, height;
+    struct edges edges;
 };
 
 /* --- rows of the file --- */
@@ -298,6 +419,23 @@ static void note_values(struct score_map *m, const struct score_patch *a)
     }
 }
 
+static void note_edge(int64_t *step, int64_t at, int64_t size)
+{
+    if (at > 0 && at < size)
+        *step = common_divisor(*step, at);
+}
+
+static void note_edges(struct pass *p, const struct score_patch *a)
+{
+    struct edges *all = &p->edges;
+    note_edge(&all->step_x, a->x, p->width);
+    note_edge(&all->step_x, a->x + a->size, p->width);
+    note_edge(&all->step_y, a->y, p->height);
+    note_edge(&all->step_y, a->y + a->size, p->height);
+    for (int k = 0; k < p->m->n; k++)
+        all->gaps |= isnan(a->value[k]);
+}
+
 /* The first pass: checks every row, and finds how far the patches go. */
 static int survey(struct pass *p, struct err *e)
 {
@@ -313,6 +451,7 @@ static int survey(struct pass *p, struct err *e)
         m->smallest = m->patches == 1 || a.size < m->smallest ? a.size : m->smallest;
         m->largest = a.size > m->largest ? a.size : m->largest;
         note_values(m, &a);
+        note_edges(p, &a);
     }
     m->width = p->o->width ? p->o->width : right;
     m->height = p->o->height ? p->o->height : bottom;
@@ -358,11 +497,16 @@ static int fill_band(struct pass *p, struct err *e)
 static int fill(struct pass *p, struct err *e)
 {
     struct score_map *m = p->m;
-    if (!(m->cells = score_cells_create(m, p->o->weights, p->o->memory, e)))
+    if (!(m->cells = score_cells_create(m, &p->edges, p->o->weights, p->o->memory, e)))
         return -1;
-    while (score_cells_begin_band(m->cells))
-        if (fill_band(p, e) || score_cells_end_band(m->cells, e))
+    while (score_cells_begin_band(m->cells)) {
+        do {
+            if (fill_band(p, e))
+                return -1;
+        } while (cover_next(m->cells));
+        if (score_cells_end_band(m->cells, e))
             return -1;
+    }
     return 0;
 }
 

@@ -4,14 +4,14 @@
  * A patch of n px at (x, y) covers cells wholly or in part. Its weight in a cell is the product of
  * the weights of the part of it that lies there (weights_before), along both axes. With Q =
  * round(2^32 q) of a patch's value q, A = sum of w Q and B = sum of w over the patches that have a
- * value, in 128 bits: the cell's value is A / (2^32 B), none if B = 0. Its coverage is the number
- * of its px that patches with a value cover, each counted once per patch, divided by its px on the
- * slide, and 1 at most. Sums of whole numbers are the same in any order, so the order of the rows
- * changes no bit.
+ * value, in 128 bits: the cell's value is A / (2^32 B), none if B = 0. Its coverage is the part of
+ * its px on the slide that patches with a value cover, however many of them. Sums of whole numbers
+ * are the same in any order, so the order of the rows changes no bit.
  *
  * Memory is bounded whatever the size of slide, file and cells: the cells are made in bands of
  * whole rows from top to bottom, each of which reads the file again, and go to a temporary file.
- * One band is enough with the default cell and one value.
+ * What is covered is a bit per unit of px that no edge of a patch divides: where patches lie on a
+ * grid this is little, else a bit per px, which may need more bands.
  */
 #ifndef WSI_SCORE_MAP_H
 #define WSI_SCORE_MAP_H
