@@ -294,6 +294,12 @@ def test_places_and_tissue():
         expect(len(got) == len(s.places(256, min_tissue=0.5)) > 0, "%d patches", len(got))
         for x, y, p in got:
             expect((p == s.read_region(x, y, 256, 256)).all(), "%s", (x, y))
+        for stride, least in ((100, 0.5), (100, 0.3), (128, 0.5), (37, 0.9)):  # tissue is px of the area, as for h5spec
+            result = spectrum(s.path, "--tissue-only", "--stride", stride, "--min-tissue", least)
+            w = s.windows(result)
+            counted = list(zip(w["x"].tolist(), w["y"].tolist()))
+            found = [tuple(p) for p in s.places(256, stride, min_tissue=least).tolist()]
+            expect(sorted(found) == sorted(counted) != [], "stride %d: %d places, %d windows", stride, len(found), len(counted))
     with open_store(store(slide(), "--no-tissue")) as s:
         expect(s.tissue is None, "tissue")
         rejects(["no map of tissue", "--no-tissue"], s.places, min_tissue=0.5)

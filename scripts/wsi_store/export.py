@@ -35,8 +35,8 @@ def coords(store: Path | Store, output: Path | None = None, size: int = 256, ste
     """int64 [n][2]: x, y of patches in px of level 0, and with `output` an HDF5 file of them (complete, or none).
 
     A patch has size x size px of the store's resolution, or of `mpp` um per px, or of `magnification` (one of the two).
-    They lie every `step` px of that resolution (default: size), inside the slide, and at least `min_tissue` of the cells
-    of the tissue map that a patch touches are tissue."""
+    They lie every `step` px of that resolution (default: size), inside the slide, and at least `min_tissue` of
+    a patch is tissue."""
     if isinstance(store, Store):
         return _coords(store, output, size, step or size, min_tissue, mpp, magnification)
     with Store(store, True, None, 0) as s:

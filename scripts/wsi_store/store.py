@@ -467,8 +467,8 @@ class Store:
     def places(self, size: int = 256, stride: int | None = None, min_tissue: float = 0.0, limit: int | None = None,
                seed: int | None = None) -> np.ndarray[Any, np.dtype[np.int64]]:
         """int64 [n][2], the x and y of patches of size x size px that lie inside the slide: a grid with this stride
-        (default: size), those with at least this fraction of tissue. `limit` takes the first, or with `seed` a
-        random choice, of so many."""
+        (default: size), those of whose area at least this fraction is tissue, as --min-tissue of h5spec run. `limit`
+        takes the first, or with `seed` a random choice, of so many."""
         stride = stride or size
         if size <= 0 or stride <= 0 or not 0 <= min_tissue <= 1:
             raise ValueError("size and stride are positive, min_tissue is 0 to 1")
@@ -476,22 +476,29 @@ class Store:
         y = np.arange(0, max(self.height - size + 1, 0), stride)
         at: Any = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(np.int64)
         if min_tissue > 0:
-            at = at[self._tissue_fraction(at, size) >= min_tissue]
+            at = at[self._tissue_px(at, size) >= min_tissue * size * size]
         if limit is not None and limit < len(at):
             chosen = range(limit) if seed is None else sorted(random.Random(seed).sample(range(len(at)), limit))
             at = at[np.fromiter(chosen, np.int64, limit)]
         places: np.ndarray[Any, np.dtype[np.int64]] = at
         return places
 
-    def _tissue_fraction(self, at: Any, size: int) -> Any:
+    def _tissue_px(self, at: Any, size: int) -> Any:
+        """How many pixels of each patch lie in cells of tissue."""
         tissue = self.tissue
         if tissue is None:
             raise StoreError("%s: has no map of tissue; convert the slide without --no-tissue" % self.path)
-        sums = np.zeros((tissue.shape[0] + 1, tissue.shape[1] + 1), np.int64)
-        sums[1:, 1:] = tissue.cumsum(0).cumsum(1)
-        a, b = at // self.tissue_cell, -(-(at + size) // self.tissue_cell)  # all cells that the patch touches
-        (x0, y0), (x1, y1) = a.T, b.T
-        return (sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]) / ((x1 - x0) * (y1 - y0))
+        sums = np.zeros((tissue.shape[0] + 2, tissue.shape[1] + 2), np.int64)
+        sums[1:-1, 1:-1] = tissue.cumsum(0).cumsum(1)
+
+        def above_left(x: Any, y: Any) -> Any:
+            """Pixels of tissue left of x and above y: whole cells, and parts of those that x and y cut."""
+            (i, u), (j, v) = divmod(x, self.tissue_cell), divmod(y, self.tissue_cell)
+            u1, v1 = self.tissue_cell - u, self.tissue_cell - v
+            return v1 * (u1 * sums[j, i] + u * sums[j, i + 1]) + v * (u1 * sums[j + 1, i] + u * sums[j + 1, i + 1])
+
+        (x0, y0), (x1, y1) = at.T, (at + size).T
+        return above_left(x1, y1) - above_left(x0, y1) - above_left(x1, y0) + above_left(x0, y0)
 
     @overload
     def patches(self, size: int = ..., stride: int | None = ..., min_tissue: float = ..., limit: int | None = ...,
