@@ -133,7 +133,7 @@ static void nucleus_span(const struct picture *p, int64_t cx, int64_t cy, int64_
 }
 
 /* One nucleus at most has its middle in each cell of 24 px, and every place of the cell is as
- * likely: so their mean density is even, and the spectrum has no peak at the period of the cells. */
+ * likely: so their mean density is even, and spectra have no peak at the period of the cells. */
 static void nuclei_row(const struct picture *p, uint32_t y, uint32_t x0, uint32_t n, uint8_t *rgb)
 {
     const int64_t first = (int64_t)x0 / NUCLEI - 1, last = ((int64_t)x0 + n) / NUCLEI + 1;
