@@ -772,6 +772,27 @@ def test_the_page_of_the_demo_is_right():
     for line in p.out.split("The files:\n")[1].split("\n\n")[0].splitlines():
         expect(os.path.exists(os.path.join(os.path.dirname(d), line.split()[-1])), "%s", line)
 
+def first_columns(text):
+    return " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))
+
+def test_the_guide_explains_what_a_page_shows():
+    """Every number of the page and of --csv has a row in process/GUIDE.md, and so have the words of measures."""
+    if "report" not in run(H5SPEC, "--help").out:
+        raise Skip("h5spec is built without libpng")
+    result = spectrum(store(made("--size", "900x700", name="own")))
+    page, table = result + ".words.html", result + ".words.csv"
+    run(H5SPEC, "report", "-q", "--csv", table, "-o", page, result)
+    text = text_in(os.path.join(ROOT, "process/GUIDE.md"))
+    words, rows = first_columns(text), [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    numbers = [n for n in csv_rows(table)[0] if re.search("_(db|p50|share|std|range|lines|gray|density|hue|low|high|quality|twice)$|^(slope|seams|tissue_f)", n) and n[:2] != "z_"]
+    shown = json.loads("{" + re.search(r'"metrics":\[.*?\]', text_in(page), re.S).group(0) + "}")["metrics"]
+    expect(len(numbers) > 20 and len(shown) > 10, "%d, %d", len(numbers), len(shown))
+    lacks = [n for n in numbers if "`%s`" % n not in words]
+    lacks += [m["title"] for m in shown if not any("`%s`" % m["name"] in row[1] and m["title"] in row[2] for row in rows)]
+    lacks += [w for w in ("dB", "z", "MAD", "W1", "sharpness", "focus_db", "sharp_db", "fine_db", "level_db", "window", "glass", "comparison group",
+                          "median", "levels", "review", "not judged") if not re.search(r"\b%s\b" % w, words)]
+    expect(not lacks, "%s", lacks)
+
 def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
