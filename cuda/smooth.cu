@@ -18,6 +18,8 @@
  */
 #include "cuda/smooth.h"
 
+#include <algorithm>
+
 namespace
 {
 
@@ -33,7 +35,8 @@ enum {
     MOST_RADIUS = QUAD,
     THREADS = 256,
     STEP_ROWS = 8, /* that a thread reads at a time */
-    STEP_THREADS = 512
+    STEP_THREADS = 512,
+    MOST_GRID_Y = 65535
 };
 
 __device__ __forceinline__ int clamped(int v, int64_t end)
@@ -527,10 +530,12 @@ cudaError_t smooth_check(void)
 
 void smooth_rows(const struct smooth_args *a, cudaStream_t stream)
 {
-    const int64_t begin = launch_strips(a, stream);
-    const dim3 grid((unsigned)(a->end - a->first), blocks(a->width - begin, THREADS));
-    if (begin < a->width && !(a->folded && begin > a->begin))
-        smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)begin);
+    const int64_t begin = launch_strips(a, stream), most = (int64_t)MOST_GRID_Y * THREADS;
+    const int64_t end = a->folded && begin > a->begin ? begin : a->width;
+    for (int64_t at = begin; at < end; at += most) {
+        const dim3 grid((unsigned)(a->end - a->first), blocks(std::min(end - at, most), THREADS));
+        smooth_plain_kernel<<<grid, THREADS, 0, stream>>>(*a, (int)at);
+    }
 }
 
 /* Are all windows' columns a strip of whole words? */

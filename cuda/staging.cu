@@ -318,7 +318,9 @@ static uint8_t *lock_pages(struct check_device *d, size_t bytes, struct err *e)
     uint8_t *p = (uint8_t *)aligned_alloc(page, bytes);
     if (!p) {
         err_blame(e, ERR_MEMORY,
-                  "out of memory: cannot allocate %zu MiB; choose a smaller --memory", bytes >> 20);
+                  "out of memory: cannot allocate %zu MiB; use fewer threads (-j) or more "
+                  "memory",
+                  bytes >> 20);
         return NULL;
     }
     madvise(p, bytes, MADV_HUGEPAGE);

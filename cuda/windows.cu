@@ -321,7 +321,7 @@ static int upload_taper(struct windows *w, struct err *e)
 struct windows *windows_create(struct check_device *d, const struct result_params *p,
                                cudaStream_t stream, struct err *e)
 {
-    struct err missing = {0};
+    struct err missing = {};
     struct windows *w = (struct windows *)memory_need(1, sizeof *w);
     w->device = d;
     w->params = p;

@@ -123,7 +123,7 @@ static struct windows *windows;
 
 static cudaError_t prepare_cufft(void)
 {
-    struct err e = {0};
+    struct err e = {};
     params = spectrum_defaults();
     if ((windows = windows ? windows : windows_create(&device, &params, 0, &e)) &&
         windows_reserve(windows, 0, &e) == 0)
@@ -134,7 +134,7 @@ static cudaError_t prepare_cufft(void)
 
 static void cufft_windows(const struct fused_args *a, cudaStream_t)
 {
-    struct err e = {0};
+    struct err e = {};
     if (windows_count(windows, a, &e) == 0)
         return;
     fprintf(stderr, "bench_kernels: %s\n", e.msg);

@@ -40,7 +40,7 @@ struct tiles {
 /* All chunks of the store's first group. */
 tiles load(const char *path, size_t n, size_t batch)
 {
-    struct err e = {0};
+    struct err e = {};
     struct store *s = store_open(path, &e);
     if (!s)
         fail(e.msg);

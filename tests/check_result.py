@@ -80,8 +80,10 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
               (slide_attribute("tiles", 2 ** 40), "tiles")]
     for change, word in cases:
         bad = sealed(whole, change)
-        for reader in ("verify", "info", "merge", "report"):
-            says(run(H5SPEC, *readers[reader], bad, status=1).err, bad, word)
+        for reader in ("verify", "info", "merge", "report", "map"):
+            err = run(H5SPEC, *readers[reader], bad, status=1).err
+            says(err, bad, word)
+            expect(err.splitlines()[0].count(bad) == 1, "named twice: %s", err)
     for name in ("lines_db", "direction_deg", "gray_low", "seam_rows"):
         says(run(H5SPEC, "verify", sealed(whole, slide_attribute(name, 40)), status=1).err, name + " does not match")
     for name, values in (("window_mean_db", (np.inf, -1, 1e30)), ("window_std_db", (-5, np.inf, 300)), ("window_level_db", (30000,)), ("window_row_step", (200,))):

@@ -28,6 +28,13 @@ def test_a_store_with_damaged_tiles_ends_with_4():
     out = tmp()
     for _ in range(2):  # computed, and skipped
         run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, path, status=4)
+    slide = made("--size", "700x600", "--garbage", "1,0", name="hurt")
+    for argv, given in (([WSI2H5], slide), ([H5SPEC, "run", "--device", "cpu"], path)):  # both programs call it damaged, then skipped
+        for target, again in ((tmp(), "skipped"), (os.path.join(tmp(), "one.h5"), "skipped" if argv[0] == WSI2H5 else "damaged")):
+            for status in ("damaged", again):
+                (j,) = json_lines(run(*argv, "-q", "--json", "-o", target, given, status=4).out)
+                expect(j["status"] == status and "cause" not in j, "%s: %s", argv, j)
+                says(j.get("message", "damaged") if status == "skipped" else j["message"], "damaged")
     run(H5SPEC, "run", "-q", "--device", "cpu", "--accept-damage", "-o", out, path)
 
 

@@ -31,6 +31,24 @@ def test_slides_that_cannot_be_read():
         expect(sorted(stores_in(out)) == ["good.h5", "other.h5"], "a store of nothing: %s", stores_in(out))
 
 
+def test_more_windows_than_a_result_holds():
+    """The cause is the stride, not the machine: "out of memory" was tried again for ever."""
+    side, tile = 16640, 1024
+    across = -(-side // tile)
+    n, data = across * across, zlib.compress(bytes(tile * tile))
+    tags = [(256, 4, 1, side), (257, 4, 1, side), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (277, 3, 1, 1), (322, 3, 1, tile), (323, 3, 1, tile),
+            (324, 4, n, 8 + n * len(data)), (325, 4, n, 8 + n * len(data) + 4 * n)]
+    places = b"".join(struct.pack("<I", 8 + k * len(data)) for k in range(n)) + struct.pack("<I", len(data)) * n
+    at = 8 + n * len(data) + len(places)
+    slide = file_of("large.tif", struct.pack("<2sHI", b"II", 42, at) + data * n + places +
+                    struct.pack("<H", len(tags)) + b"".join(struct.pack("<HHII", *t) for t in tags) + bytes(4))
+    path = os.path.join(tmp(), "large.h5")
+    run(WSI2H5, "-q", "-o", path, slide)
+    p = run(H5SPEC, "run", "--json", "--device", "cpu", "--window", "64", "--stride", "1", "-o", tmp(), path, status=1)
+    says(p.err, path + ": too many windows; use a larger stride")
+    expect([j["cause"] for j in json_lines(p.out)] == ["input"], "%s", p.out)
+
+
 def test_level_that_does_not_exist():
     says(run(WSI2H5, "--level", "3", "-o", tmp(), good(), status=1).err, good(), "has only level 0; --level 3 is out of range")
 

@@ -83,7 +83,7 @@ int main()
         struct check_device d = {};
         d.number = k;
         snprintf(d.name, sizeof d.name, "a CUDA device");
-        struct err e = {0};
+        struct err e = {};
         if (try_device(&d, &e)) {
             fprintf(stderr, "gpu_log2: %s\n", e.msg);
             bad = 1;

@@ -367,8 +367,8 @@ static int open_store(struct job *j, struct err *e)
     if (j->terms->setup->reject_damaged && damaged > 0)
         return err_set(e, "%s: %" PRId64 " damaged tile%s; rejected (--on-damage fail)", j->path,
                        damaged, damaged == 1 ? "" : "s");
-    if (result_slide_alloc(&j->result, p, NULL))
-        return no_memory(j, e);
+    if (result_slide_alloc(&j->result, p, e))
+        return err_add(e, "%s", j->path);
     if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_places(j, e) ||
         job_describe_origin(j, e) || choose_io(j, e))
         return -1;

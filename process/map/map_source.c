@@ -192,7 +192,11 @@ int map_slide_open(struct map_slide *m, struct result *r, int64_t k, enum weight
     if (m->partial)
         snprintf(m->lacks, sizeof m->lacks, "missing groups %s", m->missing);
     set_scale(m);
-    return set_grid(m, cell, e);
+    if (!set_grid(m, cell, e))
+        return 0;
+    err_add(e, "slide %s", m->s.name);
+    map_slide_free(m);
+    return -1;
 }
 
 void map_slide_of_scores(struct map_slide *m, const struct score_map *scores, const char *name,

@@ -290,16 +290,18 @@ static int note_name(struct run *r, const char *name, struct err *e)
                             "first, and map results of different slides of one name one by one");
 }
 
-static int do_slide(struct run *r, struct result *result, int64_t k, struct err *e)
+static int do_slide(struct run *r, struct result *result, const char *file, int64_t k,
+                    struct err *e)
 {
     struct map_slide m = {0};
     const char *name = result_slide_name(result, k);
-    int bad = note_name(r, name, e) ||
-              map_slide_open(&m, result, k, r->setup->weights, r->setup->cell, e);
+    int bad = note_name(r, name, e);
+    if (!bad && map_slide_open(&m, result, k, r->setup->weights, r->setup->cell, e))
+        return -1; /* its message names both */
     m.blurred_below = r->blur ? report_blur_below(r->blur, name) : NAN;
     bad = bad || write_slide(r, &m, e);
     map_slide_free(&m);
-    return bad ? err_add(e, "slide %s", name) : 0;
+    return bad ? err_add(e, "%s: slide %s", file, name) : 0;
 }
 
 /* --- the run --- */
@@ -338,10 +340,9 @@ static int do_file(struct run *r, const char *file)
         return 0;
     }
     for (int64_t k = 0; k < result_slides(result) && !stop_signal(); k++) {
-        if (!choice_has(&r->choice, result_slide_name(result, k)) || !do_slide(r, result, k, &e) ||
-            stop_signal())
+        if (!choice_has(&r->choice, result_slide_name(result, k)) ||
+            !do_slide(r, result, file, k, &e) || stop_signal())
             continue;
-        err_add(&e, "%s", file);
         report(r, &e);
     }
     result_close(result);

@@ -186,11 +186,23 @@ static void json_store(const struct run *r, const char *path, const struct err *
     json_end_line(stdout);
 }
 
+static void json_damage(int64_t tiles)
+{
+    char text[128];
+    snprintf(text, sizeof text,
+             "%" PRId64 " tile%s of the slide %s damaged; copy the slide again and convert it",
+             tiles, tiles == 1 ? "" : "s", tiles == 1 ? "is" : "are");
+    json_text("message", text);
+}
+
 static void json_done(const struct run *r, const struct done *d)
 {
+    const int64_t damaged = d->slide.origin.tiles_damaged;
     json_begin("input", d->path);
     json_text("kind", "store");
-    json_text("status", "done");
+    json_text("status", damaged > 0 ? "damaged" : "done");
+    if (damaged > 0)
+        json_damage(damaged);
     json_slide(&r->o->params, &d->slide, d->mean, d->std);
     json_end_line(stdout);
 }

@@ -205,7 +205,8 @@ static int cpu_reserve(struct spectrum *b, const struct spectrum_band *s, size_t
     return b->buffers
                ? 0
                : err_blame(e, ERR_MEMORY,
-                           "out of memory: cannot allocate %zu MiB; choose a smaller --memory",
+                           "out of memory: cannot allocate %zu MiB; use fewer threads (-j) or more "
+                           "memory",
                            SPECTRUM_BUFFERS * buffer_bytes >> 20);
 }
 
