@@ -110,6 +110,9 @@ needs:
 include tests/rules.mk
 
 # --- tests and what else is done with the sources ---
+# what tries the CUDA backend without a GPU
+stub: $(B)/tests/h5spec_stub $(B)/tests/mkslide $(B)/wsi2h5 $(PLUGIN)
+
 fuzz-targets: $(FUZZ)
 fuzz:
 	@$(MAKE) --no-print-directory programs-for-check
@@ -262,6 +265,7 @@ help:
 	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie testing"; needs' \
 	  'root, debootstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
+	@echo 'make stub          the CUDA backend over a stub of CUDA, with what makes stores for it'
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
 	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, groff and clang-format 14 over the sources'
@@ -277,7 +281,7 @@ help:
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
-        lint-gcc lint-man lint-format torture fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
+        lint-gcc lint-man lint-format torture stub fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
         install uninstall check-installed deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)
