@@ -5,6 +5,7 @@
 #include "common/store/store.h"
 
 #include <algorithm>
+#include <assert.h>
 #include <new>
 #include <stdlib.h>
 #include <string.h>
@@ -92,14 +93,15 @@ static int64_t chunk_rows_of(const struct spectrum_band *b, int64_t rows)
     return (rows + b->chunk_rows - 1) / b->chunk_rows;
 }
 
-/* What the band needs; entries and restart markers: what is of use. */
+/* What the band needs; entries, restart markers and tables: what is of use, less each time that
+ * memory is halved. A tile that does not fit is left to the host: fits_one(). */
 static struct unpack_room room_for(const struct spectrum_band *b, int halved)
 {
     struct unpack_room r = {};
     const size_t px = (size_t)((b->chunk_rows + 15) * (b->chunk_cols + 15));
     r.tiles = chunk_rows_of(b, b->slab_rows) * columns_of(b);
     r.rows = r.tiles * (jpeg_most_rows(b->chunk_cols, b->chunk_rows) + 1);
-    r.own = std::min(r.tiles, (int64_t)MOST_OWN >> 2 * halved);
+    r.own = std::min(r.tiles, std::max((int64_t)MOST_OWN >> 2 * halved, (int64_t)1));
     if (b->chunk_cols > WIDE_TILE) {
         r.rows = std::max(r.rows, (int64_t)(px / 64) + 2);
         r.planes =
@@ -221,7 +223,7 @@ static bool handles(const struct unpack *u, const struct jpeg_header *h,
         return false;
     if (!jpeg_pixels_fit(g, u->shared_bytes))
         jpeg_cut_runs(g);
-    return g->mcu_rows < u->room.rows && jpeg_planes_bytes(g) <= u->room.planes;
+    return true;
 }
 
 /* Where the Huffman tables of a stream lie that begins at `bytes`. */
@@ -328,6 +330,33 @@ static int take_other(struct unpack *u, const struct spectrum_band *b, const uin
     return -1;
 }
 
+static size_t entries_of(const struct unpack_tile *t)
+{
+    return ((size_t)t->most + JPEG_MARGIN + 3) / 4 * 4;
+}
+
+/* Most tiles like t, with or without tables of their own, that are decoded together; 0: not even
+ * one fits. Their entries are counted tile by tile: batch_end(). */
+static int64_t most_together(const struct unpack *u, const struct unpack_tile *t, bool own)
+{
+    const struct jpeg_geometry *g = &u->headers[t->set].geometry;
+    const size_t restarts = jpeg_restarts(g), planes = jpeg_planes_bytes(g);
+    int64_t most = u->room.rows / (g->mcu_rows + 1);
+    if (restarts)
+        most = std::min(most, (int64_t)(u->room.restarts / restarts));
+    if (planes)
+        most = std::min(most, (int64_t)(u->room.planes / planes));
+    if (own)
+        most = std::min(most, u->room.own);
+    return entries_of(t) <= u->room.entries ? most : 0;
+}
+
+/* Every tile may need tables of its own: choose_tables() decides later. */
+static bool fits_one(const struct unpack *u, const struct unpack_tile *t)
+{
+    return most_together(u, t, true) > 0;
+}
+
 /* One thread decodes a tile, so few long tiles keep a device waiting. */
 static bool is_long(const struct spectrum_slab *s, const struct unpack_tile *t)
 {
@@ -353,8 +382,7 @@ static int add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8
     t.most = jpeg_most_entries(g, t.bytes);
     if (is_long(s, &t))
         return RESULT_LEFT_LONG;
-    if (u->n == u->room.tiles || t.most + JPEG_MARGIN + 4 > u->room.entries ||
-        jpeg_restarts(g) > u->room.restarts)
+    if (u->n == u->room.tiles || !fits_one(u, &t))
         return RESULT_LEFT_ROOM;
     u->list[u->n++] = t;
     return -1;
@@ -430,35 +458,18 @@ static struct jpeg_batch batch_of(const struct unpack *u, const struct buffer *p
     return b;
 }
 
-static size_t entries_of(const struct unpack_tile *t)
-{
-    return ((size_t)t->most + JPEG_MARGIN + 3) / 4 * 4;
-}
-
-/* Most tiles of a batch like tile t, but for its entries. */
-static int64_t most_of_batch(const struct unpack *u, const struct unpack_tile *t)
-{
-    const struct jpeg_geometry *g = &u->headers[t->set].geometry;
-    const size_t restarts = jpeg_restarts(g), planes = jpeg_planes_bytes(g);
-    int64_t most = u->room.rows / (g->mcu_rows + 1);
-    if (restarts)
-        most = std::min(most, (int64_t)(u->room.restarts / restarts));
-    if (planes)
-        most = std::min(most, (int64_t)(u->room.planes / planes));
-    return t->own ? std::min(most, u->room.own) : most;
-}
-
 /* The end of the batch that begins with tile `first`: tiles with the same tables, as many as there
  * is room for. */
 static int64_t batch_end(const struct unpack *u, int64_t first)
 {
     const struct unpack_tile *t = &u->list[first];
-    const int64_t most = most_of_batch(u, t);
+    const int64_t most = most_together(u, t, t->own);
     size_t entries = 0;
     int64_t k = first;
     while (k < u->n && k - first < most && u->list[k].batch == t->batch &&
            (entries += entries_of(&u->list[k])) <= u->room.entries)
         k++;
+    assert(k > first); /* add_tile() */
     return k;
 }
 

@@ -3,6 +3,7 @@
 The stub (stub.h) replaces smoothing and transforming by exact checksums, so that numpy gives the right value of
 every window and of the histogram. One call of CUDA can be made to fail. Work can run as late as CUDA allows.
 """
+import collections
 import concurrent.futures
 import itertools
 
@@ -586,6 +587,21 @@ def test_short_memory_and_every_kind_of_job():
     for name, job in kinds.items():
         behind(first, [job], 90, quick=1)
         behind(first, [job, kinds["gray" if name == "small" else "small"]], 60, quick=1)
+
+
+def test_short_memory_and_tiles_of_every_kind():
+    # with memory halved seven times there was no room for one set of tables, and the loop over batches never ended
+    need_stub()
+    slides = {"own": ("--size", "900x600", "--tile", "128", "--own-tables"), "alike": ("--size", "900x600", "--tile", "128"),
+              "wide": ("--size", "1500x1100", "--tile", "1024"), "wide own": ("--size", "1500x1100", "--tile", "1024", "--own-tables"),
+              "restarts": ("--size", "900x600", "--tile", "128", "--restart", "1")}
+    computed = collections.Counter()
+    for name, options in slides.items():
+        s = jpeg(made(*options, "--photometric", "ycbcr", name=name))
+        for window, stride in ((64, 64), (256, 128), (256, 100), (512, 256)):  # but the second, through cuFFT
+            for memory in (24, 60, 90, 130) if "wide" in name else (12, 14, 24, 26):
+                computed[name] += has_room([s], "-j", 2, memory=memory * 1000000, window=window, stride=stride)
+    expect(len(computed) == len(slides) and all(computed.values()), "computed: %s", computed)
 
 
 def test_a_wide_slide_on_a_gpu_that_others_use():
