@@ -70,7 +70,7 @@ $(B)/wsi2h5: $(CONVERT) $(COMMON)
 # HDF5's plug-ins: the library that loads them brings HDF5
 $(B)/libh5jpeg.so: common/codec/h5jpeg.c common/codec/jpeg_decoder.c
 $(B)/libh5jpeg.so: PLUGIN_PC = libjpeg
-$(B)/libh5j2k.so: common/codec/h5j2k.c common/codec/j2k.c
+$(B)/libh5j2k.so: common/codec/h5j2k.c common/codec/j2k.c common/codec/j2k_bounds.c
 $(B)/libh5j2k.so: PLUGIN_PC = libopenjp2
 $(B)/libh5%.so: common/base/err.c common/base/text.c $(B)/config | needs
 	$(call show,LD $@)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) $(call pkg,--cflags,$(PLUGIN_PC)) $(LDFLAGS) \
@@ -89,7 +89,7 @@ $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/common/codec/j2k.o: EXTRA += $(call pkg,--cflags,libopenjp2)
-$(call objects,convert/tissue/tissue_mask.c convert/readers/rows.c): \
+$(call objects,convert/tissue/tissue_mask.c convert/readers/rows.c convert/readers/png_input.c): \
   EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \

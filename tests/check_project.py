@@ -34,7 +34,7 @@ ONLY = [  # header, the only files that may include it
     (r"pthread\.h", r"(common/(base/(pipe|publish)|hdf5/h5_library|regions/geojson)|process/engine/loop|convert/readers/(dicom_slide|bands|tiff_rows))\.c"),
     (r"openslide.*", r"convert/readers/slide_(openslide|metadata)\.c"),
     (r"tiffio\.h", r"(convert/(readers/tiff_rows|tile/tile)|process/map/map_tiff)\.c"),
-    (r"png\.h", r"(process/draw/png_file|convert/(tissue/tissue_mask|readers/rows))\.c"),
+    (r"png\.h", r"(process/draw/png_file|convert/readers/png_input)\.[ch]"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"expat\.h", r"convert/readers/tiff_xml\.c"),
     (r"j(peglib|error)\.h", r"common/codec/jpeg_((de|en)coder|rows)\.c"),

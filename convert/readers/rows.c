@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifdef HAVE_PNG
-#include <png.h>
+#include "convert/readers/png_input.h"
 #endif
 
 /* --- JPEG --- */
@@ -154,7 +154,6 @@ int jpeg_picture_icc(const struct slide_file *file, uint8_t **icc, size_t *bytes
 enum {
     BUFFER = 1 << 16,
     SIGNATURE = 8,
-    MOST_SIDE = 1 << 20,
 };
 
 struct png_rows {
@@ -255,25 +254,6 @@ static void fail(png_structp png, png_const_charp text)
     longjmp(r->failed, 1);
 }
 
-static png_voidp give(png_structp png, png_alloc_size_t n)
-{
-    struct png_rows *r = png_get_mem_ptr(png);
-    void *p = malloc(n);
-    r->no_memory = r->no_memory || !p;
-    return p;
-}
-
-static void take_back(png_structp png, png_voidp p)
-{
-    (void)png;
-    free(p);
-}
-
-static void ignore(png_structp png, png_const_charp text)
-{
-    (void)png, (void)text;
-}
-
 static void take(png_structp png, png_bytep out, png_size_t n)
 {
     struct png_rows *r = png_get_io_ptr(png);
@@ -335,7 +315,6 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
 {
     if (setjmp(r->failed))
         return judge(r, e);
-    png_set_user_limits(r->png, MOST_SIDE, INT32_MAX);
     png_set_read_fn(r->png, r, take);
     png_read_info(r->png, r->info);
     if (png_get_bit_depth(r->png, r->info) == 16) {
@@ -406,12 +385,9 @@ static int open_png(struct png_rows **out, const struct slide_file *file, struct
     r->rows.kind = &kind;
     r->file = file;
     int bad = find_end(r, file, e);
-    if (bad == 0) {
-        r->png =
-            png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail, ignore, r, give, take_back);
-        r->info = r->png ? png_create_info_struct(r->png) : NULL;
-        bad = r->info ? read_header(r, p, e) : err_memory(e);
-    }
+    if (bad == 0)
+        bad = png_input_open(&r->png, &r->info, r, fail, &r->no_memory) ? err_memory(e)
+                                                                        : read_header(r, p, e);
     if (bad) {
         const int code = errno;
         close_png(&r->rows);

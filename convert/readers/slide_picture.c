@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of pixels per byte of a PNG or JPEG file: deflate packs 1,032 bytes into one, and each can
- * be 8 pixels. */
+/* Most pixels per byte of a PNG or JPEG file: deflate packs 1,032 bytes into one, and each can be 8
+ * pixels. */
 enum { MOST_RATIO = 8 * 1032 };
 
 enum { ORIENTATION = 274, MOST_PAGES = 1024, MOST_ICC = 1 << 26 };
@@ -217,7 +217,7 @@ static int open_whole(struct picture *v, opener *open, profiler *icc, struct ban
     if (bad)
         return rejected(bad, e);
     rows_close(r);
-    if (v->whole.rows / MOST_RATIO * v->whole.cols * v->whole.channels > (int64_t)v->file->bytes)
+    if (v->whole.rows / MOST_RATIO * v->whole.cols > (int64_t)v->file->bytes)
         return err_set(
             e, "damaged: the file is too small for %" PRId64 " x %" PRId64 " px; copy it again",
             v->whole.cols, v->whole.rows);

@@ -5,9 +5,11 @@
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/regions/geojson.h"
+#ifdef HAVE_PNG
+#include "convert/readers/png_input.h"
+#endif
 
 #include <inttypes.h>
-#include <png.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,8 +24,6 @@
 
 #ifdef HAVE_PNG
 
-enum { MOST_SIDE = 1000000 };
-
 /* Pixels of the picture along one axis that belong to a cell: first .. end - 1. */
 struct range {
     int64_t first, end;
@@ -34,6 +34,7 @@ struct mask {
     png_infop info;
     jmp_buf on_error;
     char why[160];
+    bool no_memory;
     FILE *f;
     int64_t width, height, cell; /* of the slide, px */
     int64_t w, h;                /* of the picture */
@@ -51,12 +52,6 @@ static void fail(png_structp png, png_const_charp text)
     struct mask *m = png_get_error_ptr(png);
     snprintf(m->why, sizeof m->why, "%s", text);
     longjmp(m->on_error, 1);
-}
-
-static void ignore(png_structp png, png_const_charp text)
-{
-    (void)png;
-    (void)text;
 }
 
 /* --- cells --- */
@@ -129,7 +124,6 @@ static int check_shape(const struct mask *m, struct err *e)
 
 static int begin(struct mask *m, struct err *e)
 {
-    png_set_user_limits(m->png, MOST_SIDE, MOST_SIDE);
     png_init_io(m->png, m->f);
     png_read_info(m->png, m->info);
     m->w = png_get_image_width(m->png, m->info);
@@ -167,12 +161,10 @@ static int read_rows(struct mask *m, struct err *e)
 /* libpng jumps back here, so nothing local changes after setjmp. */
 static int read_picture(struct mask *m, struct err *e)
 {
-    m->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, m, fail, ignore);
-    m->info = m->png ? png_create_info_struct(m->png) : NULL;
-    if (!m->info)
+    if (png_input_open(&m->png, &m->info, m, fail, &m->no_memory))
         return err_memory(e);
     if (setjmp(m->on_error))
-        return err_set(e, "not a valid PNG: %s", m->why);
+        return m->no_memory ? err_memory(e) : err_set(e, "not a valid PNG: %s", m->why);
     return begin(m, e) || read_rows(m, e) ? -1 : 0;
 }
 
