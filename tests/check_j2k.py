@@ -174,4 +174,5 @@ def test_a_lack_of_memory_is_no_damage():
         expect(ran.status != 4, "%s: %s", place, ran.err)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

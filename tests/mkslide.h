@@ -83,6 +83,7 @@ struct form {
     bool ycbcr, complete; /* complete: the stream brings its own tables */
     uint32_t sub_x, sub_y;
     uint32_t restart;                 /* MCUs from one restart marker to the next; 0: none */
+    uint32_t precinct;                /* px of the finest precincts of J2K; 0: whole resolutions */
     bool progressive, comments, gray; /* gray: one component */
     bool own_tables;                  /* Huffman tables made for each tile */
 };

@@ -232,6 +232,12 @@ static void j2k_encode(const struct codec *k, const struct form *f, const uint8_
     parm.tcp_mct = !f->ycbcr && !f->gray;
     parm.tcp_numlayers = 1;
     parm.cp_disto_alloc = 1;
+    if (f->precinct) {
+        parm.csty |= 1;
+        parm.res_spec = 1; /* halved for each coarser resolution */
+        parm.prcw_init[0] = parm.prch_init[0] = (int)f->precinct;
+        parm.cblockw_init = parm.cblockh_init = 16;
+    }
     parm.tcp_rates[0] = f->quality >= 100 ? 0 : 3 + (float)(100 - f->quality) / 2;
     while (parm.numresolution > 1 && (w < h ? w : h) >> parm.numresolution < 4)
         parm.numresolution--;

@@ -12,7 +12,7 @@
 struct arguments {
     struct opts o;
     uint32_t size[2], tile[2];
-    int64_t seed, levels, quality, before, restart;
+    int64_t seed, levels, quality, before, restart, precinct;
     double tissue_fraction; /* < 0: not given */
     enum { RGB, YCBCR, GRAY, PLANES } photometric;
     enum { OF_CODEC, S444, S422, S420 } subsampling;
@@ -171,6 +171,8 @@ static const struct command_option table[] = {
      COMMAND_FLAG(o.form.complete)},
     {NULL, 0, "restart", "N", "a restart marker after every N MCUs of a JPEG",
      COMMAND_INT(restart, 1, 65535)},
+    {NULL, 0, "precinct", "N", "J2K with precincts of N x N px and code-blocks of 16 x 16",
+     COMMAND_INT(precinct, 1, 32768)},
     {NULL, 0, "progressive", NULL, "progressive JPEG", COMMAND_FLAG(o.form.progressive)},
     {NULL, 0, "own-tables", NULL, "each tile has Huffman tables of its own",
      COMMAND_FLAG(o.form.own_tables)},
@@ -253,6 +255,7 @@ static void opts_settle(struct opts *o, const struct arguments *a)
     o->form.quality = (int)a->quality;
     o->form.before = (int)a->before;
     o->form.restart = (uint32_t)a->restart;
+    o->form.precinct = (uint32_t)a->precinct;
     o->form.ycbcr = yuv || a->photometric == YCBCR;
     o->form.gray = a->photometric >= GRAY;
     o->form.sub_x = s444 ? 1 : 2;

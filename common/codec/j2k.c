@@ -1,6 +1,8 @@
 /* j2k.c - see j2k.h. */
 #include "common/codec/j2k.h"
 
+#include "common/codec/j2k_bounds.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +77,14 @@ static bool check_size(const uint8_t *b, size_t n, const struct j2k_picture *f)
             return false;
     }
     return true;
+}
+
+/* Of a stream with a right SIZ segment. */
+static struct j2k_extent inner_tile(const uint8_t *b, const struct j2k_picture *f)
+{
+    const int64_t cols = u32(b + 24), rows = u32(b + 28);
+    return (struct j2k_extent){cols < f->cols ? cols : f->cols, rows < f->rows ? rows : f->rows,
+                               (int)components_of(f)};
 }
 
 struct memory {
@@ -382,6 +392,10 @@ static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, cons
         return err_set(e, "not a JPEG 2000 codestream");
     if (!check_size(bytes, n, f))
         return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
+    const struct j2k_extent inner = inner_tile(bytes, f);
+    const char *bad = j2k_bounds_check(bytes, n, &inner);
+    if (bad)
+        return err_set(e, "%s", bad);
     if ((*image = read_twice(d, f, bytes, n, reduce)))
         return 0;
     if (lacks_memory(d)) {
