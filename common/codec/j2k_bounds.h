@@ -1,5 +1,5 @@
 /*
- * j2k_bounds.h - how much memory a JPEG 2000 codestream makes its decoder take, before it is decoded.
+ * j2k_bounds.h - bounds the memory that a JPEG 2000 codestream makes its decoder take.
  *
  * A decoder allocates memory for every precinct and code-block of an inner tile, and for every
  * layer of a packet, and a segment of a dozen bytes states how many there are. Streams are hostile

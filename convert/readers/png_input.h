@@ -14,8 +14,8 @@
 enum { PNG_INPUT_MOST_SIDE = 1 << 20 };
 
 /* A reader and its info; png_destroy_read_struct() frees both, also after a failure. `fail` gets
- * libpng's errors, with `owner` as png_get_error_ptr(), and must not return. *no_memory becomes true
- * when an allocation fails, now or later. -1: out of memory. */
+ * libpng's errors, with `owner` as png_get_error_ptr(), and must not return. *no_memory becomes
+ * true when an allocation fails, now or later. -1: out of memory. */
 int png_input_open(png_structp *png, png_infop *info, void *owner, png_error_ptr fail,
                    bool *no_memory);
 
