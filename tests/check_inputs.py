@@ -216,6 +216,14 @@ REJECTED = [  # options that contradict each other or have no effect, a word of 
 ]
 
 
+def test_a_key_file_that_is_a_link():
+    victim, folder = file_of("victim", b"precious"), tmp()
+    os.symlink(victim, os.path.join(folder, "key.csv"))
+    p = run(WSI2H5, "-q", "--anonymous", "--key", os.path.join(folder, "key.csv"), "-o", os.path.join(folder, "out/"), made("--size", "300x300"), status=None)
+    expect(p.returncode != 0 and bytes_in(victim) == b"precious", "status %d: the victim's file is written", p.returncode)
+    says(p.err, "key.csv: is a symbolic link; name the file itself")
+
+
 def test_options_that_contradict_each_other():
     for options, word in REJECTED:
         p = run(WSI2H5, *options, "-o", os.path.join(tmp(), "new"), tiny(), status=2)

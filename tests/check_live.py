@@ -73,6 +73,16 @@ def test_the_picture_is_the_map():
     expect((got[glass] >= 250).all(), "glass is hatched: %s", np.unique(got[glass]))
 
 
+def test_planted_links_are_not_followed():
+    # a victim's file was overwritten through each of the temporary files
+    folder, victim = tmp("live"), file_of("victim", b"precious")
+    for name in ("index.html", "state.js", "1.js", "1.png"):
+        os.symlink(victim, os.path.join(folder, ".%s.part" % name))
+        os.symlink(victim, os.path.join(folder, name))
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--live", folder, "-o", os.path.join(tmp(), "r.h5"), big(), status=None)
+    expect(bytes_in(victim) == b"precious", "the victim's file is overwritten")
+
+
 @later("ci")
 def test_killed_at_any_moment():
     killed = None

@@ -153,12 +153,17 @@ static void remove_leftovers(const char *folder, const char *base, const char *h
 
 /* --- the files that are not finished --- */
 
+int publish_create(const char *path, mode_t mode)
+{
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
 /* Creates the file at p->temp_path. -1: errno says why. */
 static int create_file(struct publish *p)
 {
     struct unfinished *u = memory_need(1, sizeof *u);
     pthread_mutex_lock(&lock);
-    p->fd = open(p->temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    p->fd = publish_create(p->temp_path, 0666);
     if (p->fd >= 0) {
         *u = (struct unfinished){p->temp_path, unfinished};
         unfinished = u;

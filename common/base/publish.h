@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /*
  * A file appears under its final name whole, or not at all.
@@ -22,6 +23,10 @@
  *
  * Messages do not name the target, because callers do.
  */
+
+/* Creates a file for reading and writing, which must not exist, and follows no link: how every file
+ * of ours begins. The descriptor, or -1: errno says why. */
+int publish_create(const char *path, mode_t mode);
 
 struct publish {
     char *final_path; /* owned */

@@ -267,8 +267,10 @@ static int add_line(int fd, const char *line, struct err *e)
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
 {
     char *line = line_of(name, path);
-    const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    int r = fd < 0 ? err_sys(e, "cannot open") : publish_make_private(fd, e);
+    const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int r = fd >= 0          ? publish_make_private(fd, e)
+            : errno == ELOOP ? err_set(e, "is a symbolic link; name the file itself")
+                             : err_sys(e, "cannot open");
     r = r ? r : add_line(fd, line, e);
     if (r == 0)
         r = publish_sync_folder_of(key, e);
