@@ -497,6 +497,58 @@ def test_example_dataset():
     says(p.out, "patches, ")
 
 
+def elsewhere(f, name, how, other):
+    """Puts something in place of a dataset whose values lie in another file."""
+    d = f[name]
+    shape, dtype, attrs, layout = d.shape, d.dtype, dict(d.attrs), h5py.VirtualLayout(d.shape, d.dtype)
+    del f[name]
+    if how == "external link":
+        f[name] = h5py.ExternalLink(other, "/d")
+    elif how == "soft link":
+        f["there"] = np.full(shape, 83, dtype)
+        f[name] = h5py.SoftLink("/there")
+    elif how == "external storage":
+        f.create_dataset(name, shape, dtype, external=[(other, 0, h5py.h5f.UNLIMITED)])
+    else:
+        layout[...] = h5py.VirtualSource(other, "d", shape)
+        f.create_virtual_dataset(name, layout)
+    for key, value in attrs.items() if "link" not in how else ():
+        f[name].attrs[key] = value
+
+
+def test_nothing_is_read_from_other_files():
+    # a thumbnail was read from /etc/passwd
+    reads = {"associated/thumbnail": lambda s: s.thumbnail, "tissue/mask": lambda s: s.tissue, "groups/00001/pixels": lambda s: s.read_region(0, 0, 9, 9),
+             "groups/00001/tile_offset": lambda s: s.read_region(0, 0, 9, 9)}
+    for name, read in reads.items():
+        for how in ("external link", "soft link", "external storage", "virtual"):
+            path, other = copied(store(slide(), "--codec", "none"), "forged.h5"), os.path.join(tmp(), "other.h5")
+            with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+                with h5py.File(other, "w") as o:
+                    o["d"] = np.full(f[name].shape, 83, f[name].dtype)
+                elsewhere(f, name, how, other)
+
+            def opened():
+                with open_store(path) as s:
+                    return read(s)
+            rejects((path, name.split("/")[-1]), opened)
+
+
+def test_more_values_than_are_stored_are_not_read():
+    # a map of tissue that nobody has written took 2 GB
+    for shape in ((1 << 16, 1 << 15), None):
+        path = copied(store(slide(), "--codec", "none"), "forged.h5")
+        with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+            own = f["tissue/mask"].shape
+            del f["tissue/mask"], f["associated/thumbnail"]
+            f.create_dataset("tissue/mask", shape or own, "u1", chunks=(16, 16))
+            f.create_dataset("associated/thumbnail", (20000, 4000, 3) if shape is None else (1 << 20, 1 << 20, 3), "u1", chunks=(16, 16, 3))
+        with open_store(path) as s:
+            rejects(("thumbnail",), lambda: s.thumbnail)
+            if shape:
+                rejects(("tissue/mask",), lambda: s.tissue)
+
+
 def test_pip_install():
     code = "import pip, setuptools; assert int(setuptools.__version__.split('.')[0]) >= 61"
     if run(sys.executable, "-c", code, status=None).returncode:

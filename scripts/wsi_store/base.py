@@ -1,6 +1,7 @@
 """What the modules share: the error, the constants of the format, small helpers."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import h5py
@@ -22,6 +23,42 @@ def h5py_file(path: str) -> h5py.File:
         return h5py.File(path, "r", locking=False)  # the disk may not know locks
     except (TypeError, ValueError, OSError):  # unknown to this h5py, or open elsewhere with another choice
         return h5py.File(path, "r")
+
+
+def create(path: str, mode: str = "wb", newline: str | None = None) -> Any:
+    """Opens a file for writing. A link in its place, which others may have put there, is an error."""
+    return open(path, mode, newline=newline, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
+
+
+MOST_RATIO = 1032  # bytes that deflate makes of one
+
+
+def own(parent: h5py.Group, path: str) -> Any:
+    """The object at `path` of a store or result, or None if it has none. It lies in this file: no link leads out of the
+    file or elsewhere in it, and the values of a dataset are neither in other files nor made of other datasets."""
+    here: Any = parent
+    for name in path.split("/"):
+        link = here.get(name, getlink=True)
+        if link is None:
+            return None
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError("%s is reached by a link, which is not followed" % path)
+        here = here[name]
+    if isinstance(here, h5py.Dataset):
+        layout = here.id.get_create_plist()
+        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count() > 0:
+            raise ValueError("the values of %s lie elsewhere, and are not read" % path)
+    return here
+
+
+def values(parent: h5py.Group, path: str) -> Any:
+    """All values of the dataset at `path`, or None. It has no more than its stored bytes can hold."""
+    d = own(parent, path)
+    if d is None:
+        return None
+    if d.nbytes > MOST_RATIO * d.id.get_storage_size() + 4096:
+        raise ValueError("%s has more values than are stored" % path)
+    return d[()]
 
 
 def text_of(value: Any) -> Any:

@@ -18,6 +18,7 @@ import struct
 import tarfile
 from typing import Any, Callable, Iterator, NamedTuple
 
+from .base import create
 from .export import slide_name
 from .store import Store
 
@@ -67,13 +68,17 @@ def _name(patch: Patch) -> str:
 
 @contextlib.contextmanager
 def _pictures(folder: str, s: Store, quality: int, ending: str) -> Iterator[Write]:
-    with open(os.path.join(folder, "patches.csv"), "w", newline="") as f:
+    with create(os.path.join(folder, "patches.csv"), "w", newline="") as f:
         table = csv.writer(f)
         table.writerow(["file", "x", "y", "size", "downsample"])
 
         def write(patch: Patch) -> None:
             name = _name(patch) + ending
-            _image(patch).save(os.path.join(folder, name), **({"quality": quality} if ending == ".jpg" else {}))
+            with create(os.path.join(folder, name)) as picture:
+                if ending == ".jpg":
+                    _image(patch).save(picture, "JPEG", quality=quality)
+                else:
+                    _image(patch).save(picture, "PNG")
             table.writerow([name, patch.x, patch.y, patch.size, s.downsample])
         yield write
 
@@ -89,7 +94,7 @@ def _jpeg(folder: str, s: Store, quality: int) -> contextlib.AbstractContextMana
 @contextlib.contextmanager
 def _webdataset(folder: str, s: Store, quality: int) -> Iterator[Write]:
     slide = slide_name(s)
-    with tarfile.open(os.path.join(folder, slide + ".tar"), "w") as tar:
+    with create(os.path.join(folder, slide + ".tar")) as f, tarfile.open(fileobj=f, mode="w") as tar:
         def write(patch: Patch) -> None:
             what = {"slide": slide, "x": patch.x, "y": patch.y, "size": patch.size, "downsample": s.downsample}
             for ending, data in ((".jpg", _encoded(patch, quality)), (".json", json.dumps(what).encode())):
@@ -102,7 +107,7 @@ def _webdataset(folder: str, s: Store, quality: int) -> Iterator[Write]:
 @contextlib.contextmanager
 def _tfrecord(folder: str, s: Store, quality: int) -> Iterator[Write]:
     slide = slide_name(s).encode()
-    with open(os.path.join(folder, slide_name(s) + ".tfrecords"), "wb") as f:
+    with create(os.path.join(folder, slide_name(s) + ".tfrecords")) as f:
         def write(patch: Patch) -> None:
             x, y = (round((v + patch.size / 2) * s.downsample) for v in (patch.x, patch.y))
             f.write(_record(_example({b"slide": slide, b"image_raw": _encoded(patch, quality), b"loc_x": x, b"loc_y": y})))

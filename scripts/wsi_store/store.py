@@ -15,10 +15,11 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, overload
 import h5py
 import numpy as np
 
-from .base import DAMAGED, FORMAT, LEFT_OUT, MISSING, VERSION, WHITE, Array, StoreError, text_of
+from .base import DAMAGED, FORMAT, LEFT_OUT, MISSING, VERSION, WHITE, Array, StoreError, own, text_of, values
 from .codecs import ZARR, Plugin, as_pixels, find_unpacker
 from .files import BLOCK_BYTES, CACHE_BYTES, LocalFile, Path, T, is_url, open_file, read_h5, server_of
 
+MOST_THUMBNAIL = 1 << 28  # bytes of pixels
 SEEN = 24  # chunks of which a part was decoded last: whoever comes back to one of them gets it whole, and it is kept
 
 
@@ -95,15 +96,15 @@ class Store:
         self._chunk = int(a["chunk_rows"]), int(a["chunk_cols"]), self.channels
         mpp = [float(a[k]) * self.downsample for k in ("mpp_x", "mpp_y") if k in a]
         self.mpp = (mpp[0], mpp[1]) if len(mpp) == 2 else None
-        self.properties: dict[str, Any] = {k: text_of(v) for k, v in f["properties"].attrs.items() if k != "attribute_crc32"}
+        self.properties: dict[str, Any] = {k: text_of(v) for k, v in self._own(f, "properties").attrs.items() if k != "attribute_crc32"}
         self._read_groups(f)
 
     def _read_groups(self, f: h5py.File) -> None:
         self._groups: list[_Group] = []
         self._group_rows, row = int(self.attrs["group_rows"]), 0
-        for name in sorted(f["groups"], key=int):
+        for name in sorted(self._own(f, "groups"), key=int):
             rows = min(self._group_rows, self.height - row)
-            pixels = f["groups"][name]["pixels"]
+            pixels = self._own(f, "groups/%s/pixels" % name)
             if pixels.shape != (rows, self.width, self.channels) or pixels.chunks != self._chunk:
                 raise StoreError("%s: group %s has another shape than the slide; make the store again"
                                  % (self.path, name))
@@ -111,6 +112,13 @@ class Store:
             row += rows
         if row != self.height or self._group_rows % self._chunk[0]:
             raise StoreError("%s: groups are missing; make the store again" % self.path)
+
+    def _own(self, parent: h5py.Group, path: str) -> Any:
+        """An object that a store must have."""
+        found = own(parent, path)
+        if found is None:
+            raise StoreError("%s: has no %s; make the store again" % (self.path, path))
+        return found
 
     # --- life ---
 
@@ -142,7 +150,7 @@ class Store:
     def _hdf5_unpacks(self) -> bool:
         """Has HDF5 every filter of the pixels?"""
         def check(f: h5py.File) -> bool:
-            layout = next(iter(f["groups"].values()))["pixels"].id.get_create_plist()
+            layout = self._own(f, "groups/%s/pixels" % self._groups[0].name).id.get_create_plist()
             return all(h5py.h5z.filter_avail(layout.get_filter(k)[0]) for k in range(layout.get_nfilters()))
         with contextlib.suppress(ImportError):
             import hdf5plugin  # noqa: F401
@@ -158,7 +166,7 @@ class Store:
         with self._lock:
             if g.loaded:
                 return
-            status, at, size, crc32 = self._read_h5(lambda f: self._tables(f["groups"][g.name], shape))
+            status, at, size, crc32 = self._read_h5(lambda f: self._tables(self._own(f, "groups/" + g.name), shape))
             most = 2 * self._chunk[0] * self._chunk[1] * self._chunk[2] + (128 << 10)
             if ((size == 0) != (status == LEFT_OUT)).any() or size.max() > most or (at >= 1 << 62).any():
                 raise StoreError("%s: group %s lacks chunks, or has some of impossible size; make the store again"
@@ -171,13 +179,16 @@ class Store:
             g.at, g.loaded = at.tolist(), True
 
     def _tables(self, h: h5py.Group, shape: tuple[int, int]) -> tuple[Any, ...]:
-        tables = [h["tile_" + name] for name in ("status", "offset", "bytes", "crc32")]
-        for t in tables:
-            if t.shape != shape:
-                raise StoreError("%s: %s has another shape than the slide; make the store again" % (self.path, t.name))
-            if zlib.crc32(t[()].tobytes()) != t.attrs["crc32"]:
-                raise StoreError("%s: CRC mismatch in %s; copy or make the store again" % (self.path, t.name))
-        return tuple(t[()] for t in tables)
+        return tuple(self._table(h, "tile_" + name, shape) for name in ("status", "offset", "bytes", "crc32"))
+
+    def _table(self, h: h5py.Group, name: str, shape: tuple[int, int]) -> Any:
+        t = self._own(h, name)
+        if t.shape != shape:
+            raise StoreError("%s: %s has another shape than the slide; make the store again" % (self.path, t.name))
+        table = values(h, name)
+        if zlib.crc32(table.tobytes()) != t.attrs["crc32"]:
+            raise StoreError("%s: CRC mismatch in %s; copy or make the store again" % (self.path, t.name))
+        return table
 
     def _raw(self, size: Any, status: Any) -> Any:
         """Which chunks are their pixels, although the store has a codec: those that packing made no smaller, and where
@@ -278,7 +289,7 @@ class Store:
         rows, cols = self._chunk[:2]
 
         def read(f: h5py.File) -> Any:
-            return f["groups"][g.name]["pixels"][r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
+            return self._own(f, "groups/%s/pixels" % g.name)[r * rows:(r + 1) * rows, k * cols:(k + 1) * cols]
         with self._lock:
             if not isinstance(self._source, LocalFile):
                 part = self._source.read_h5(read)
@@ -436,7 +447,12 @@ class Store:
     @property
     def tissue(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
         """bool [ceil(height / tissue_cell)][ceil(width / tissue_cell)], or None: the store has no map of tissue."""
-        return self._read_h5(lambda f: f["tissue/mask"][()].astype(bool) if "tissue/mask" in f else None)
+        def read(f: h5py.File) -> Any:
+            mask, cells = own(f, "tissue/mask"), tuple(-(-n // self.tissue_cell) for n in (self.height, self.width))
+            if mask is not None and mask.shape != cells:
+                raise ValueError("tissue/mask has another shape than the slide")
+            return None if mask is None else values(f, "tissue/mask").astype(bool)
+        return self._read_h5(read)
 
     tissue_cell = 32
 
@@ -444,8 +460,12 @@ class Store:
     def thumbnail(self) -> Array | None:
         """uint8 [h][w][3], or None."""
         def read(f: h5py.File) -> Array | None:
-            t = f.get("associated/thumbnail")
-            pixels: Array | None = None if t is None else self._strips(t) if "stored_crc32" in t.attrs else t[()]
+            t = own(f, "associated/thumbnail")
+            if t is not None and (t.ndim != 3 or t.shape[2] != 3 or t.dtype != np.uint8 or t.nbytes > MOST_THUMBNAIL):
+                raise ValueError("associated/thumbnail is no thumbnail")
+            if t is not None and "stored_crc32" in t.attrs:
+                return self._strips(t)
+            pixels: Array | None = values(f, "associated/thumbnail")
             return pixels
         return self._read_h5(read)
 
@@ -535,7 +555,10 @@ class Store:
         if storage_options is None and is_url(path) and server_of(path) == server_of(str(self.path)):
             storage_options = self._options[3]
         for _ in range(2):
-            found = read_h5(path, functools.partial(self._windows_in, path, slide), storage_options)
+            try:
+                found = read_h5(path, functools.partial(self._windows_in, path, slide), storage_options)
+            except ValueError as e:
+                raise StoreError("%s: damaged: %s; compute it again" % (path, e)) from e
             if not isinstance(found, str):
                 return found
             path = found
@@ -545,8 +568,9 @@ class Store:
         """The windows, or the path of the result that a table names."""
         if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
             raise StoreError("%s: not a finished result of h5spec" % path)
-        if "table" in f:
-            return self._result_of(f["table"], slide, path)
+        table = own(f, "table")
+        if table is not None:
+            return self._result_of(table, slide, path)
         s = self._slide_of(f, slide, path)
         return counted_windows(s)
 
@@ -555,39 +579,40 @@ class Store:
         mine = self.attrs.get("quickhash") or None
         stem = name or os.path.basename(self.path)[:-len(".h5")]
         column, word = ("quickhash", mine) if mine and not name else ("name", stem)
-        rows = np.flatnonzero(table[column][()] == str(word).encode("utf-8", "surrogateescape"))
+        rows = np.flatnonzero(values(table, column) == str(word).encode("utf-8", "surrogateescape"))
         if len(rows) == 0:
             raise StoreError("%s: has no slide %s" % (path, stem))
-        below = os.fsdecode(table["result"][int(rows[0])])
+        below = os.fsdecode(own(table, "result")[int(rows[0])])
         if below.startswith("/") or ".." in below.split("/"):
             raise StoreError("%s: names a result outside of its folder: %s" % (path, below))
         return path[:path.rfind("/") + 1] + below
 
     def _slide_of(self, f: h5py.File, name: str | None, result: str) -> h5py.Group:
-        slides = f["slides"]
+        slides = own(f, "slides") or {}
         if name is not None and name in slides:
-            return slides[name]
+            return own(slides, name)
         mine = self.attrs.get("quickhash") or None
-        for s in slides.values() if name is None else ():
+        for other in slides if name is None else ():
+            s = own(slides, other)
             if text_of(s.attrs.get("quickhash", "")) == mine:
                 return s
         stem = name or os.path.basename(self.path)[:-len(".h5")]
         if stem in slides and not mine:
-            return slides[stem]
+            return own(slides, stem)
         raise StoreError("%s: has no slide %s" % (result, stem))
 
 
 def counted_windows(slide: h5py.Group) -> dict[str, Any]:
     """Equally long arrays of the windows of a slide in a result that count: x, y, and each map without "window_"."""
-    maps = {k[len("window_"):]: _values(d) for k, d in slide.items() if k.startswith("window_")}
+    maps = {k[len("window_"):]: _values(slide, k) for k in slide if k.startswith("window_")}
     j, i = np.nonzero(~np.isnan(maps["mean_db"]))
     stride = int(slide.attrs["stride"])
     return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
 
 
-def _values(d: h5py.Dataset) -> Any:
+def _values(slide: h5py.Group, name: str) -> Any:
     """A map as floats, NaN where it has no value; flags stay integers."""
-    v = d[()]
+    d, v = slide[name], values(slide, name)
     if "scale" not in d.attrs:
         return v
     return np.where(v == d.fillvalue, np.nan, v * float(np.ravel(d.attrs["scale"])[0]))

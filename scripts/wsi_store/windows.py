@@ -12,7 +12,7 @@ from typing import Any, Iterable, Iterator
 import h5py
 import numpy as np
 
-from .base import StoreError, h5py_file, text_of
+from .base import StoreError, h5py_file, own, text_of, values
 from .files import Path
 from .store import counted_windows
 
@@ -53,13 +53,15 @@ def _slides(results: Iterable[Path]) -> Iterator[tuple[str, h5py.Group]]:
             with h5py_file(path) as f:
                 if text_of(f.attrs.get("format", "")) != "wsi-spectrum" or f.attrs.get("complete") != 1:
                     raise StoreError("%s: not a finished result of h5spec" % path)
-                if "table" in f:
+                names = values(f, "table/result")
+                if names is not None:
                     folder = os.path.dirname(path)
-                    below = [os.fsdecode(v) for v in f["table/result"][()]]
+                    below = [os.fsdecode(v) for v in names]
                     if any(v.startswith("/") or ".." in v.split("/") for v in below):
                         raise StoreError("%s: names a result outside of its folder" % path)
                     yield from _slides(os.path.join(folder, v) for v in below)
                 else:
-                    yield from f["slides"].items()
-        except OSError as e:
+                    slides = own(f, "slides") or {}
+                    yield from ((name, own(slides, name)) for name in slides)
+        except (OSError, ValueError) as e:
             raise StoreError("%s: cannot be read: %s" % (path, e)) from e
