@@ -143,6 +143,13 @@ static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *j)
     return blocks * sizeof(JBLOCK);
 }
 
+/* Do the second and the third component have fewer samples than the first? */
+static bool is_subsampled(const jpeg_component_info *c)
+{
+    return c[1].h_samp_factor == c[2].h_samp_factor && c[1].v_samp_factor == c[2].v_samp_factor &&
+           (c[1].h_samp_factor < c[0].h_samp_factor || c[1].v_samp_factor < c[0].v_samp_factor);
+}
+
 /* Is it a kind of stream that is decoded here? Sets its colours. */
 static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct err *e)
 {
@@ -162,6 +169,8 @@ static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct e
     }
     if (wanted == 3)
         j->jpeg_color_space = in->colours == JPEG_YCBCR ? JCS_YCbCr : JCS_RGB;
+    if (j->jpeg_color_space == JCS_RGB && is_subsampled(j->comp_info))
+        j->jpeg_color_space = JCS_YCbCr; /* whatever the file or the stream states */
     j->out_color_space = j->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
     return 0;
 }

@@ -220,23 +220,32 @@ int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, stru
 /* --- what a stream states about its colours --- */
 
 struct statement {
-    bool is_jfif, has_rgb_ids;
-    int adobe_transform; /* -1: no marker */
+    bool is_jfif, has_rgb_ids, has_jfif_ids; /* R, G, B; 1, 2, 3 */
+    bool is_subsampled;                      /* the second and the third component */
+    int adobe_transform;                     /* -1: no marker */
 };
+
+/* Three components: id, 16 * h + v, table. */
+static void take_components(struct statement *t, const uint8_t *c)
+{
+    t->has_rgb_ids = c[0] == 'R' && c[3] == 'G' && c[6] == 'B';
+    t->has_jfif_ids = c[0] == 1 && c[3] == 2 && c[6] == 3;
+    t->is_subsampled = c[4] == c[7] && ((c[4] >> 4) < (c[1] >> 4) || (c[4] & 15) < (c[1] & 15));
+}
 
 static void take_statement(struct statement *t, int marker, struct segment s)
 {
     const bool is_frame = marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT &&
                           marker != MARKER_JPG && marker != MARKER_DAC;
     if (is_frame && s.n == 15 && s.p[5] == 3)
-        t->has_rgb_ids = s.p[6] == 'R' && s.p[9] == 'G' && s.p[12] == 'B';
+        take_components(t, s.p + 6);
     else if (marker == MARKER_APP0 && s.n >= 14 && !memcmp(s.p, "JFIF", 5))
         t->is_jfif = true;
     else if (marker == MARKER_APP14 && s.n >= 12 && !memcmp(s.p, "Adobe", 5))
         t->adobe_transform = s.p[11];
 }
 
-int jpeg_header_colours(const uint8_t *bytes, size_t n)
+int jpeg_header_colours(const uint8_t *bytes, size_t n, bool *is_subsampled)
 {
     struct statement t = {.adobe_transform = -1};
     struct segment s;
@@ -244,7 +253,8 @@ int jpeg_header_colours(const uint8_t *bytes, size_t n)
     int marker = 0;
     while (marker != MARKER_SOS && next_segment(bytes, n, &at, &marker, &s, NULL) == 0)
         take_statement(&t, marker, s);
-    if (t.adobe_transform > 0)
+    *is_subsampled = t.is_subsampled;
+    if (t.adobe_transform > 0 || (t.is_jfif && t.has_jfif_ids))
         return 1;
     return !t.is_jfif && (t.adobe_transform == 0 || t.has_rgb_ids) ? 0 : -1;
 }

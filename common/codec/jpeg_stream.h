@@ -87,11 +87,12 @@ int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, stru
 
 /*
  * The colours that a stream of three components states itself: 0 RGB, 1 YCbCr, -1 none. An APP14
- * Adobe marker states them, else components with the ids R, G, B do. With a JFIF marker a stream
- * cannot state RGB, as libjpeg takes it for YCbCr whatever else it says. Streams of any kind are
- * looked at, up to the first scan.
+ * Adobe marker states them, or a JFIF marker with the ids 1, 2, 3; without a JFIF marker, the ids
+ * R, G, B do. With one a stream cannot state RGB, as libjpeg takes it for YCbCr whatever else it
+ * says. *is_subsampled: the second and the third component have fewer samples, as only YCbCr has.
+ * Streams of any kind are looked at, up to the first scan.
  */
-int jpeg_header_colours(const uint8_t *bytes, size_t n);
+int jpeg_header_colours(const uint8_t *bytes, size_t n, bool *is_subsampled);
 
 /* Number of blocks of 8 x 8 samples in an MCU, and MCUs across and down. */
 int jpeg_header_mcu_blocks(const struct jpeg_header *h);

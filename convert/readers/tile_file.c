@@ -308,6 +308,16 @@ const char *tile_file_refusal(const struct slide *s)
     return "";
 }
 
+/* The same for every number of threads, if the tiles differ: the last of the enum. */
+static enum tile_conflict conflict_of(const struct tile_file *t)
+{
+    enum tile_conflict found = TILE_AGREES;
+    for (int k = 0; k < t->threads; k++)
+        if (t->scratch[k].decoder && tile_conflict(t->scratch[k].decoder) > found)
+            found = tile_conflict(t->scratch[k].decoder);
+    return found;
+}
+
 const char *tile_file_contradiction(const struct slide *s)
 {
     static const char *const texts[2][2] = {
@@ -322,14 +332,19 @@ const char *tile_file_contradiction(const struct slide *s)
         "RGB",
         "the JPEG 2000 tiles state no colour transform, PhotometricInterpretation YBR_ICT; read as "
         "YCbCr"};
+    static const char *const subsampled[] = {
+        "the JPEG tiles state RGB, but have subsampled chroma; read as YCbCr",
+        "the photometric tag states RGB, but the JPEG tiles have subsampled chroma; read as YCbCr",
+        "PhotometricInterpretation states RGB, but the JPEG tiles have subsampled chroma; read as "
+        "YCbCr"};
     const struct tile_file *t = tiles_of(s);
     const struct tile_format *f = &t->grid.format;
-    for (int k = 0; k < t->threads; k++)
-        if (t->scratch[k].decoder && tile_is_contradicted(t->scratch[k].decoder))
-            return tile_is_j2k(f)
-                       ? j2k[f->transformed]
-                       : texts[f->stream_decides][f->photometric == TILE_PHOTOMETRIC_YCBCR];
-    return NULL;
+    const enum tile_conflict conflict = conflict_of(t);
+    const bool states_ycbcr = f->photometric == TILE_PHOTOMETRIC_YCBCR;
+    return conflict == TILE_AGREES       ? NULL
+           : conflict == TILE_SUBSAMPLED ? subsampled[states_ycbcr ? 0 : 1 + f->stream_decides]
+           : tile_is_j2k(f)              ? j2k[f->transformed]
+                                         : texts[f->stream_decides][states_ycbcr];
 }
 
 /* --- prefetching --- */

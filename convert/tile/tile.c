@@ -207,7 +207,7 @@ struct tile_decoder {
     struct tile_lossless *lossless;
     uint8_t *rgb; /* one tile, for gray from RGB; NULL until it is needed */
     size_t most;  /* bytes of a chunk: readers accept no larger ones */
-    bool contradicted;
+    enum tile_conflict conflict;
 };
 
 bool tile_is_j2k(const struct tile_format *f)
@@ -275,33 +275,43 @@ static bool is_ycbcr(const struct tile_format *f)
     return f->photometric == TILE_PHOTOMETRIC_YCBCR;
 }
 
-/* The colours of a JPEG stream. *contradicted: it states others than the file. */
+/* The colours of a JPEG stream, and how it contradicts the file. */
 static enum jpeg_colours colours_of(const struct tile_format *f, const uint8_t *bytes, size_t n,
-                                    bool *contradicted)
+                                    enum tile_conflict *conflict)
 {
-    const int stated = jpeg_header_colours(bytes, n);
-    if (tile_is_gray(f)) {
-        *contradicted = false;
+    bool is_subsampled;
+    *conflict = TILE_AGREES;
+    if (tile_is_gray(f))
         return JPEG_SINGLE;
-    }
-    *contradicted = stated >= 0 && stated != is_ycbcr(f);
-    const bool ycbcr = *contradicted && f->stream_decides ? stated == 1 : is_ycbcr(f);
-    return ycbcr ? JPEG_YCBCR : JPEG_RGB;
+    const int stated = jpeg_header_colours(bytes, n, &is_subsampled);
+    const bool ycbcr = stated >= 0 && f->stream_decides ? stated == 1 : is_ycbcr(f);
+    if (is_subsampled && !ycbcr)
+        *conflict = TILE_SUBSAMPLED;
+    else if (stated >= 0 && stated != is_ycbcr(f))
+        *conflict = TILE_STATES_OTHER;
+    return ycbcr || is_subsampled ? JPEG_YCBCR : JPEG_RGB;
+}
+
+/* Notes the conflict of a tile that was decoded with the result r. */
+static void note_conflict(struct tile_decoder *d, int r, enum tile_conflict conflict)
+{
+    if (r == 0 && conflict > d->conflict)
+        d->conflict = conflict;
 }
 
 static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels,
                        bool eighth, uint8_t *out, struct err *e)
 {
-    bool contradicted;
+    enum tile_conflict conflict;
     const struct tile_format *f = &d->format;
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
     const struct jpeg_picture p = {.cols = f->cols,
                                    .rows = f->rows,
                                    .channels = channels,
                                    .eighth = eighth,
-                                   .colours = colours_of(f, bytes, n, &contradicted)};
+                                   .colours = colours_of(f, bytes, n, &conflict)};
     const int r = jpeg_decode(d->jpeg, &p, &s, out, e);
-    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    note_conflict(d, r, conflict);
     return r;
 }
 
@@ -309,17 +319,18 @@ static int decode_jpeg(struct tile_decoder *d, const uint8_t *bytes, size_t n, i
  * that its gray is the same however the tissue map is made. */
 static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n)
 {
-    bool contradicted;
-    return tile_is_gray(f) || (is_ycbcr(f) && colours_of(f, bytes, n, &contradicted) == JPEG_YCBCR);
+    enum tile_conflict conflict;
+    return tile_is_gray(f) || (is_ycbcr(f) && colours_of(f, bytes, n, &conflict) == JPEG_YCBCR);
 }
 
-/* What a JPEG 2000 stream must be. *contradicted: it states other colours than the file. */
+/* What a JPEG 2000 stream must be, and how it contradicts the file. */
 static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint8_t *bytes,
-                                         size_t n, bool *contradicted)
+                                         size_t n, enum tile_conflict *conflict)
 {
     const bool ycbcr = f->compression == TILE_J2K_YCBCR;
     const bool transformed = ycbcr && f->stream_decides && j2k_chunk_coding(bytes, n).transformed;
-    *contradicted = ycbcr && f->stream_decides && transformed != f->transformed;
+    *conflict = ycbcr && f->stream_decides && transformed != f->transformed ? TILE_STATES_OTHER
+                                                                            : TILE_AGREES;
     return (struct j2k_picture){
         .cols = f->cols, .rows = f->rows, .ycbcr = ycbcr && !transformed, .gray = tile_is_gray(f)};
 }
@@ -358,10 +369,10 @@ static void leave_codestream(const uint8_t **bytes, size_t *n)
 static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)
 {
-    bool contradicted;
-    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
+    enum tile_conflict conflict;
+    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &conflict);
     const int r = j2k_decode(d->j2k, &p, bytes, n, out, e);
-    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    note_conflict(d, r, conflict);
     return r;
 }
 
@@ -412,11 +423,11 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
 }
 
 static int make_chunk(const struct tile_decoder *d, const uint8_t *bytes, size_t n,
-                      struct jpeg_chunk *chunk, bool *contradicted, struct err *e)
+                      struct jpeg_chunk *chunk, enum tile_conflict *conflict, struct err *e)
 {
     const struct tile_format *f = &d->format;
     const struct jpeg_stream s = {f->tables, f->tables_bytes, bytes, n};
-    const bool ycbcr = colours_of(f, bytes, n, contradicted) == JPEG_YCBCR;
+    const bool ycbcr = colours_of(f, bytes, n, conflict) == JPEG_YCBCR;
     const int r = jpeg_chunk_make(chunk, &s, ycbcr, e);
     if (r || chunk->n <= d->most)
         return r == JPEG_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
@@ -458,8 +469,8 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
                     struct jpeg_chunk *chunk, struct err *e)
 {
     struct err why = {0};
-    bool contradicted;
-    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &contradicted);
+    enum tile_conflict conflict;
+    const struct j2k_picture p = j2k_picture_of(&d->format, bytes, n, &conflict);
     int r = j2k_check(d->j2k, &p, bytes, n, e);
     if (r)
         return r;
@@ -468,7 +479,7 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
         r = err_set(&why, "a JPEG 2000 stream of %zu bytes", n);
     if (r)
         err_copy(e, &why);
-    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    note_conflict(d, r, conflict);
     return r == J2K_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
 }
 
@@ -476,12 +487,12 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
               uint8_t *eighth, struct err *e)
 {
     struct err why = {0};
-    bool contradicted;
+    enum tile_conflict conflict;
     if (d->j2k) {
         leave_codestream(&bytes, &n);
         return keep_j2k(d, bytes, n, chunk, e);
     }
-    int r = make_chunk(d, bytes, n, chunk, &contradicted, &why);
+    int r = make_chunk(d, bytes, n, chunk, &conflict, &why);
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);
     if (r) {
@@ -489,13 +500,13 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
         return r;
     }
     r = check_chunk(d, chunk, eighth, e);
-    d->contradicted = d->contradicted || (r == 0 && contradicted);
+    note_conflict(d, r, conflict);
     return r;
 }
 
-bool tile_is_contradicted(const struct tile_decoder *d)
+enum tile_conflict tile_conflict(const struct tile_decoder *d)
 {
-    return d->contradicted;
+    return d->conflict;
 }
 
 const char *tile_libraries(void)
