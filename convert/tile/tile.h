@@ -7,8 +7,8 @@
  * JPEG: files often describe themselves wrongly, so these rules apply. The colour space is that of
  * the file's photometric interpretation. A stream can state another one itself
  * (jpeg_header_colours): in DICOM it is right then, as for libjpeg-turbo, Pillow and pydicom, in
- * TIFF it is wrong, as for libtiff and OpenSlide. A stream with subsampled chroma is YCbCr, whatever
- * the two state. Full decodes, decodes at 1/8 and kept tiles ask
+ * TIFF it is wrong, as for libtiff and OpenSlide. A stream with subsampled chroma is YCbCr,
+ * whatever the two state. Full decodes, decodes at 1/8 and kept tiles ask
  * one function, so they agree. The subsampling and the size are those of the stream, and the size
  * must be the tile's. With libjpeg's defaults the pixels are identical to OpenSlide's
  * (jpeg_decoder.h).
@@ -108,7 +108,7 @@ int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpe
 enum tile_conflict {
     TILE_AGREES,
     TILE_STATES_OTHER, /* a stream states others */
-    TILE_SUBSAMPLED    /* the file states RGB, and a stream has the chroma that only YCbCr has */
+    TILE_SUBSAMPLED    /* RGB is stated, and a stream has the chroma of YCbCr */
 };
 enum tile_conflict tile_conflict(const struct tile_decoder *d);
 
