@@ -75,10 +75,23 @@ static void name_obstacle(const struct tiff_level *l, struct slide_info *i)
     i->is_j2k = tile_is_j2k(f) && !tile_is_gray(f);
     if (l->in_planes)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are in separate planes");
+    else if (f->samples > tile_colours(f))
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles have alpha or other extra samples");
+    else if (f->photometric == TILE_PHOTOMETRIC_PALETTE)
+        snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles have a palette");
     else if (tile_is_j2k(f) && tile_is_gray(f))
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its JPEG 2000 tiles are gray");
     else if (!tile_may_be_kept(f))
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s", name);
+}
+
+/* One line about what the store does not hold. */
+static void note_left_out(const struct tile_format *f, struct slide_info *i)
+{
+    const int extra = f->samples - tile_colours(f) - (f->alpha_at > 0);
+    if (extra > 0)
+        snprintf(i->note, sizeof i->note, "%d sample%s per pixel beside the colours %s left out",
+                 extra, extra == 1 ? "" : "s", extra == 1 ? "is" : "are");
 }
 
 /* What the file itself says of the slide. */
@@ -99,6 +112,7 @@ static void describe(struct tiff_slide *v, int64_t level)
         l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
     i->is_gray = tile_is_gray(&l->format) && !l->in_planes;
     name_obstacle(l, i);
+    note_left_out(&l->format, i);
     memset(i->background, 255, 3);
     i->levels = l->pyramid.levels;
     memcpy(i->downsamples, l->pyramid.downsamples, sizeof i->downsamples);

@@ -210,25 +210,45 @@ uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory 
     return tag && tiff_file_values(t, tag, 0, 1, &v) ? v : otherwise;
 }
 
-double tiff_file_rational(const struct tiff_file *t, const struct tiff_directory *d,
-                          uint16_t wanted)
+/* One value of 8 bytes, of a type of which tiff_file knows no size. In a BigTIFF it lies in the
+ * entry. */
+static bool eight_bytes(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t *v)
 {
-    enum { RATIONAL = 5 };
     uint8_t bytes[8];
+    *v = tag->at;
+    if (t->is_big && tag->count == 1)
+        return true;
+    const bool found = get_bytes(t, tag->at, bytes, sizeof bytes);
+    *v = found ? number(t, bytes, sizeof bytes) : 0;
+    return found;
+}
+
+static double float_of(const struct tiff_file *t, const struct tiff_tag *tag)
+{
+    float f;
+    const uint32_t bits = (uint32_t)(t->is_big && t->is_swapped ? tag->at >> 32 : tag->at);
+    memcpy(&f, &bits, sizeof f);
+    return tag->count == 1 ? (double)f : (double)NAN;
+}
+
+double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d, uint16_t wanted)
+{
+    enum { RATIONAL = 5, FLOAT = 11, DOUBLE = 12 };
+    double real = NAN;
+    uint64_t v = 0;
     const struct tiff_tag *tag = tiff_directory_tag(d, wanted);
-    if (!tag || tag->type != RATIONAL || tag->count < 1)
+    if (!tag || tag->count < 1)
         return NAN;
-    uint64_t above = tag->at & UINT32_MAX, below = tag->at >> 32; /* in the entry of a BigTIFF */
-    if (t->is_big && tag->count == 1 && t->is_swapped) {
-        above = tag->at >> 32;
-        below = tag->at & UINT32_MAX;
-    } else if (!t->is_big || tag->count > 1) {
-        if (!get_bytes(t, tag->at, bytes, sizeof bytes))
-            return NAN;
-        above = number(t, bytes, 4);
-        below = number(t, bytes + 4, 4);
-    }
-    return above && below ? (double)above / (double)below : NAN;
+    if (tag->type == FLOAT)
+        real = float_of(t, tag);
+    else if (tag->type == DOUBLE && eight_bytes(t, tag, &v))
+        memcpy(&real, &v, sizeof real);
+    else if (tag->type == RATIONAL && eight_bytes(t, tag, &v))
+        real = t->is_swapped ? (double)(v >> 32) / (double)(v & UINT32_MAX)
+                             : (double)(v & UINT32_MAX) / (double)(v >> 32);
+    else if (tag->type != RATIONAL && tiff_file_values(t, tag, 0, 1, &v))
+        real = (double)v;
+    return isfinite(real) && real > 0 ? real : NAN;
 }
 
 char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most)

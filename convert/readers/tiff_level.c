@@ -188,7 +188,15 @@ int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s
 
 enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26, MOST_SIDE = 1 << 14 };
 enum { MOST_TABLES = 1 << 20, MOST_ICC = 1 << 26 };
-enum { ROWS_PER_STRIP = 278, ORIENTATION = 274, FILL_ORDER = 266, PREDICTOR = 317, TABLES = 347 };
+enum {
+    ROWS_PER_STRIP = 278,
+    ORIENTATION = 274,
+    FILL_ORDER = 266,
+    PREDICTOR = 317,
+    TABLES = 347,
+    COLOR_MAP = 320,
+    EXTRA_SAMPLES = 338
+};
 
 /* A directory that is read. */
 struct reading {
@@ -267,6 +275,37 @@ static uint8_t *bytes_of(const struct reading *r, uint16_t number, size_t most, 
     return (uint8_t *)bytes;
 }
 
+/* Reads the palette as 8 bits, as libtiff does. NULL: there is none. */
+static uint8_t *palette_of(const struct reading *r)
+{
+    enum { COLOURS = 256, ALL = 3 * COLOURS };
+    uint64_t v[ALL], most = 0;
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, COLOR_MAP);
+    if (!tag || tag->count != ALL || !tiff_file_values(&r->t, tag, 0, ALL, v))
+        return NULL;
+    uint8_t *palette = memory_need(ALL, 1);
+    for (int k = 0; k < ALL; k++)
+        most = v[k] > most ? v[k] : most;
+    for (int k = 0; k < ALL; k++)
+        palette[3 * (k % COLOURS) + k / COLOURS] =
+            (uint8_t)(most > UINT8_MAX ? v[k] * UINT8_MAX / UINT16_MAX : v[k]);
+    return palette;
+}
+
+/* The samples behind the colours: alpha, or others. */
+static void take_extras(const struct reading *r, struct tile_format *f)
+{
+    uint64_t kind;
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, EXTRA_SAMPLES);
+    f->samples = small(r, TIFF_FILE_SAMPLES, 1);
+    for (int k = tile_colours(f); tag && k < f->samples && !f->alpha_at; k++)
+        if (tiff_file_values(&r->t, tag, (uint64_t)(k - tile_colours(f)), 1, &kind) &&
+            (kind == 1 || kind == 2)) {
+            f->alpha_at = k;
+            f->is_multiplied = kind == 1;
+        }
+}
+
 /* The format of tiles or strips. False when this reader does not know it. */
 static bool take_format(const struct reading *r, enum tiff_kind kind, struct tile_format *f,
                         bool *in_planes, uint8_t **owned)
@@ -277,10 +316,13 @@ static bool take_format(const struct reading *r, enum tiff_kind kind, struct til
     *in_planes = has_planes(r, kind, f);
     if (*in_planes)
         f->photometric = TILE_PHOTOMETRIC_GRAY;
-    else if (small(r, TIFF_FILE_PLANES, 1) != 1 ||
-             small(r, TIFF_FILE_SAMPLES, 1) != (tile_is_gray(f) ? 1 : 3))
+    else if (small(r, TIFF_FILE_PLANES, 1) != 1)
         return false;
-    if (!tile_is_known(f) || !has_plain_bytes(r))
+    else
+        take_extras(r, f);
+    if (f->photometric == TILE_PHOTOMETRIC_PALETTE)
+        f->palette = *owned = palette_of(r);
+    if (!tile_is_known(f) || (f->samples && f->samples < tile_colours(f)) || !has_plain_bytes(r))
         return false;
     if (f->compression == TILE_JPEG)
         f->tables = *owned = bytes_of(r, TABLES, MOST_TABLES, &f->tables_bytes);
@@ -358,13 +400,28 @@ static void correct_colours(const struct reading *r, struct tiff_level *l)
         l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
 }
 
+/* Gray with samples that are no alpha, and samples that a decoder of ours cannot leave out. */
+static int check_channels(const struct tile_format *f, struct err *e)
+{
+    const int extra = f->samples - tile_colours(f);
+    if (extra <= 0 || f->alpha_at || (tile_colours(f) > 1 && tile_is_known(f)))
+        return 0;
+    return err_set(e,
+                   "its pixels have %d samples of %s, and ExtraSamples states no alpha: they are "
+                   "channels; write the one that matters to a file of its own first",
+                   f->samples, tile_colours(f) == 1 ? "gray" : "colour");
+}
+
 /* The tiles of the open level. 1, 0 or -1. */
 static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
 {
     const enum tiff_kind kind = l->pyramid.kind;
     if (!take_sizes(r, l))
         return 0;
-    if (!take_format(r, kind, &l->format, &l->in_planes, &l->tables)) {
+    const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
+    if (check_channels(&l->format, e))
+        return -1;
+    if (!known) {
         if (!l->in_bands && l->orientation == 1)
             return 0;
         l->in_bands = true; /* OpenSlide mirrors each tile on its own */

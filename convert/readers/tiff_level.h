@@ -44,7 +44,7 @@ struct svs_strips {
     int64_t height;            /* of the thumbnail, px */
     int64_t n;                 /* strips; 0: they are no JPEG streams */
     struct tile_place *places; /* [n] */
-    uint8_t *tables;           /* JPEGTables, NULL without */
+    uint8_t *tables;           /* JPEGTables, or the palette; NULL without */
 };
 
 /* Reads the strips. 1; 0: they cannot be kept, as they are damaged or of a kind that a chunk cannot
@@ -61,7 +61,7 @@ struct tiff_level {
     int orientation;             /* by its tag, which changes no order */
     bool in_planes;            /* R, G and B of a tile lie apart; `format` is that of one of them */
     struct tile_place *places; /* [rows][cols], in_planes [3][rows][cols] */
-    uint8_t *tables;           /* JPEGTables, NULL without */
+    uint8_t *tables;           /* JPEGTables, or the palette; NULL without */
     uint8_t *icc;              /* the slide's ICC profile, NULL without */
     size_t icc_bytes;
     bool lost_icc;               /* the file states a profile that cannot be read */
@@ -72,7 +72,8 @@ struct tiff_level {
 
 /* Reads a level of an Aperio file, or with `aperio` false of any other. 1: *l is filled;
  * tiff_level_free it. 0: another file, or tiles of a kind that is not read here; e may say which.
- * -1: the file is damaged, holds more than one picture, or does not have the level. */
+ * -1: the file is damaged, holds more than one picture, or does not have the level; or its tiles
+ * hold channels. */
 int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
                     struct err *e);
 /* The thumbnail of a slide whose level has_thumbnail: *rgb is [*height][*width][3] u8, to be

@@ -89,7 +89,7 @@ static struct page describe(const struct tiff_file *t, uint64_t at, const struct
         const uint64_t px = tiff_file_value(t, d, (uint16_t)(TIFF_FILE_WIDTH + k), 0);
         g.side[k] = px <= INT32_MAX ? (double)px : 0;
         g.tile[k] = (double)tiff_file_value(t, d, (uint16_t)(TIFF_FILE_TILE_WIDTH + k), 0);
-        g.per_unit[k] = tiff_file_rational(t, d, (uint16_t)(TIFF_FILE_RESOLUTION + k));
+        g.per_unit[k] = tiff_file_real(t, d, (uint16_t)(TIFF_FILE_RESOLUTION + k));
     }
     g.is_tiled = g.side[0] > 0 && g.side[1] > 0 && tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH);
     g.is_associated = (g.subfile & ASSOCIATED) || text_is_associated(text);

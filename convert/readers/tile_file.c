@@ -175,14 +175,16 @@ static int noted(struct scratch *s, int bad, const struct err *e)
     return bad;
 }
 
-/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_DAMAGED or
- * TILE_NO_MEMORY. The n pixels of a bad tile become background. */
+/* What follows from decoding a tile: `bad` is 0, 1 (its bytes are not in the file), TILE_EMPTY,
+ * TILE_DAMAGED or TILE_NO_MEMORY. The n pixels of a bad tile become background. */
 static int settle(const struct tile_file *t, const struct tile_place *p, int bad, int channels,
                   size_t n, uint8_t *out, enum store_status *status)
 {
     if (bad == TILE_NO_MEMORY)
         return -1;
-    *status = bad == 0 ? STORE_WHOLE : p->bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
+    *status = bad == 0                             ? STORE_WHOLE
+              : p->bytes == 0 || bad == TILE_EMPTY ? STORE_MISSING
+                                                   : STORE_DAMAGED;
     if (bad)
         fill(t, channels, n, out);
     return 0;

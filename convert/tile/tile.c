@@ -22,7 +22,7 @@
  * own. They write no more than the tile's pixels, and fail if the bytes make fewer.
  */
 
-enum { HEAD = 8, TAGS = 12, BITS_AT = HEAD + 2 + 12 * TAGS + 4, PICTURE = BITS_AT + 6 };
+enum { HEAD = 8, TAGS = 12, PICTURE = HEAD + 2 + 12 * TAGS + 4 };
 
 struct tile_lossless {
     const struct tile_format *format;
@@ -32,9 +32,27 @@ struct tile_lossless {
     size_t at;                /* where libtiff reads it */
 };
 
+int tile_colours(const struct tile_format *f)
+{
+    switch (f->photometric) {
+    case TILE_PHOTOMETRIC_WHITE:
+    case TILE_PHOTOMETRIC_GRAY:
+    case TILE_PHOTOMETRIC_PALETTE: return 1;
+    case TILE_PHOTOMETRIC_CMYK: return 4;
+    default: return 3;
+    }
+}
+
 static int samples_of(const struct tile_format *f)
 {
-    return f->photometric == TILE_PHOTOMETRIC_GRAY ? 1 : 3;
+    return f->samples ? f->samples : tile_colours(f);
+}
+
+/* Are the decoded samples the colours of the tile as they are? */
+static bool is_plain(const struct tile_format *f)
+{
+    return samples_of(f) == tile_colours(f) &&
+           (f->photometric == TILE_PHOTOMETRIC_GRAY || f->photometric == TILE_PHOTOMETRIC_RGB);
 }
 
 const struct tile_compression *tile_compression(uint64_t number)
@@ -51,7 +69,7 @@ const struct tile_compression *tile_compression(uint64_t number)
         {33004, "JPEG 2000", false, false},
         {33005, "JPEG 2000", false, false},
         {COMPRESSION_JP2000, "JPEG 2000", false, false},
-        {COMPRESSION_LZMA, "LZMA", false, true},
+        {COMPRESSION_LZMA, "LZMA", true, true},
         {COMPRESSION_ZSTD, "zstd", true, true},
         {COMPRESSION_WEBP, "WebP", true, true},
     };
@@ -65,10 +83,13 @@ const struct tile_compression *tile_compression(uint64_t number)
 static bool tile_lossless_is_known(const struct tile_format *f)
 {
     const struct tile_compression *c = tile_compression((uint64_t)f->compression);
+    const bool is_webp = f->compression == COMPRESSION_WEBP; /* RGB, maybe with alpha */
     return c && c->in_tiles && TIFFIsCODECConfigured((uint16_t)f->compression) &&
-           (f->photometric == TILE_PHOTOMETRIC_RGB ||
-            (f->photometric == TILE_PHOTOMETRIC_GRAY && f->compression != COMPRESSION_WEBP)) &&
-           (f->predictor == PREDICTOR_NONE || f->predictor == PREDICTOR_HORIZONTAL);
+           (f->predictor == PREDICTOR_NONE || f->predictor == PREDICTOR_HORIZONTAL) &&
+           (is_webp ? f->photometric == TILE_PHOTOMETRIC_RGB && samples_of(f) <= 4
+                    : f->photometric <= TILE_PHOTOMETRIC_RGB ||
+                          f->photometric == TILE_PHOTOMETRIC_CMYK ||
+                          (f->photometric == TILE_PHOTOMETRIC_PALETTE && f->palette));
 }
 
 /* --- the picture in memory --- */
@@ -115,7 +136,7 @@ static uint8_t *put(uint8_t *p, uint32_t value, int bytes)
     return p;
 }
 
-/* One tag of one number, little-endian; of several, their offset. */
+/* One tag of one number, little-endian. */
 static uint8_t *put_tag(uint8_t *p, uint32_t tag, uint32_t type, uint32_t count, uint32_t value)
 {
     return put(put(put(put(p, tag, 2), type, 2), count, 4), value, 4);
@@ -130,7 +151,7 @@ static void make_picture(const struct tile_format *f, uint8_t *p)
     p = put(put(p + 4, HEAD, 4), TAGS, 2);
     p = put_tag(p, TIFFTAG_IMAGEWIDTH, TIFF_LONG, 1, cols);
     p = put_tag(p, TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, rows);
-    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, samples, samples == 1 ? 8 : BITS_AT);
+    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 1, 8); /* of each */
     p = put_tag(p, TIFFTAG_COMPRESSION, TIFF_SHORT, 1, (uint32_t)f->compression);
     p = put_tag(p, TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, (uint32_t)f->photometric);
     p = put_tag(p, TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 1, samples);
@@ -140,8 +161,7 @@ static void make_picture(const struct tile_format *f, uint8_t *p)
     p = put_tag(p, TIFFTAG_TILELENGTH, TIFF_LONG, 1, rows);
     p = put_tag(p, TIFFTAG_TILEOFFSETS, TIFF_LONG, 1, HEAD);
     p = put_tag(p, TIFFTAG_TILEBYTECOUNTS, TIFF_LONG, 1, 1);
-    p = put(p, 0, 4);
-    put(put(put(p, 8, 2), 8, 2), 8, 2);
+    put(p, 0, 4);
 }
 
 /* --- tiles --- */
@@ -179,20 +199,65 @@ static void copy_gray(const uint8_t *gray, uint8_t *rgb, size_t n)
         rgb[3 * k] = rgb[3 * k + 1] = rgb[3 * k + 2] = gray[k];
 }
 
-/* Decodes n bytes into out [rows][cols][channels] u8; channels 3 = RGB or 1 = gray. 0, TILE_DAMAGED
- * or TILE_NO_MEMORY. */
+/* The colour of one pixel, as libtiff makes it. */
+static void take_colour(const struct tile_format *f, const uint8_t *p, uint8_t rgb[3])
+{
+    const bool is_rgb = f->photometric == TILE_PHOTOMETRIC_RGB;
+    const int ink = 255 - p[f->photometric == TILE_PHOTOMETRIC_CMYK ? 3 : 0];
+    for (int c = 0; c < 3; c++)
+        rgb[c] = f->photometric == TILE_PHOTOMETRIC_PALETTE ? f->palette[3 * p[0] + c]
+                 : f->photometric == TILE_PHOTOMETRIC_CMYK  ? (uint8_t)(ink * (255 - p[c]) / 255)
+                 : f->photometric == TILE_PHOTOMETRIC_WHITE ? (uint8_t)ink
+                                                            : p[is_rgb ? c : 0];
+}
+
+/* White shows through. */
+static void blend(const struct tile_format *f, int alpha, uint8_t rgb[3])
+{
+    for (int c = 0; c < 3; c++) {
+        const int v = f->is_multiplied ? rgb[c] : (rgb[c] * alpha + 127) / 255;
+        rgb[c] = (uint8_t)(v + 255 - alpha < 255 ? v + 255 - alpha : 255);
+    }
+}
+
+/* n pixels of samples to gray or RGB. False: all are transparent. */
+static bool take_pixels(const struct tile_format *f, const uint8_t *p, size_t n, int channels,
+                        uint8_t *out)
+{
+    const int samples = samples_of(f);
+    bool shown = !f->alpha_at;
+    for (size_t k = 0; k < n; k++, p += samples, out += channels) {
+        uint8_t rgb[3];
+        take_colour(f, p, rgb);
+        if (f->alpha_at)
+            blend(f, p[f->alpha_at], rgb);
+        shown |= f->alpha_at && p[f->alpha_at];
+        if (channels == 3)
+            memcpy(out, rgb, sizeof rgb);
+        else if (tile_is_gray(f))
+            *out = rgb[0];
+        else
+            gray_bytes_from_rgb(rgb, out, 1);
+    }
+    return shown;
+}
+
+/* Decodes n bytes into out [rows][cols][channels] u8; channels 3 = RGB or 1 = gray. 0, TILE_EMPTY,
+ * TILE_DAMAGED or TILE_NO_MEMORY. */
 static int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, size_t n,
                                 int channels, uint8_t *out, struct err *e)
 {
     const struct tile_format *f = d->format;
     const size_t pixels = (size_t)(f->rows * f->cols);
     const int samples = samples_of(f);
-    uint8_t *to = samples == channels ? out : d->pixels;
+    uint8_t *to = samples == channels && is_plain(f) ? out : d->pixels;
     errno = 0;
     /* libtiff does not change the bytes, as their bits are in the usual order */
     if (!TIFFReadFromUserBuffer(d->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,
                                 (tmsize_t)(pixels * (size_t)samples)))
         return errno == ENOMEM ? (err_memory(e), TILE_NO_MEMORY) : err_set(e, "a damaged tile");
+    if (!is_plain(f))
+        return take_pixels(f, d->pixels, pixels, channels, out) ? 0 : TILE_EMPTY;
     if (samples < channels)
         copy_gray(d->pixels, out, pixels);
     else if (samples > channels)
@@ -217,19 +282,21 @@ bool tile_is_j2k(const struct tile_format *f)
 
 bool tile_may_be_kept(const struct tile_format *f)
 {
-    return f->compression == TILE_JPEG &&
+    return f->compression == TILE_JPEG && samples_of(f) == tile_colours(f) &&
            (f->photometric == TILE_PHOTOMETRIC_RGB || f->photometric == TILE_PHOTOMETRIC_YCBCR ||
             f->photometric == TILE_PHOTOMETRIC_GRAY);
 }
 
 bool tile_is_gray(const struct tile_format *f)
 {
-    return f->photometric == TILE_PHOTOMETRIC_GRAY;
+    return f->photometric == TILE_PHOTOMETRIC_GRAY || f->photometric == TILE_PHOTOMETRIC_WHITE;
 }
 
 bool tile_is_known(const struct tile_format *f)
 {
-    return tile_may_be_kept(f) || tile_is_j2k(f) || tile_lossless_is_known(f);
+    return tile_may_be_kept(f) ||
+           (tile_is_j2k(f) && samples_of(f) == tile_colours(f) && tile_colours(f) < 4) ||
+           tile_lossless_is_known(f);
 }
 
 void tile_silence_library(void)

@@ -18,7 +18,8 @@
  * transform of its own is RGB, whatever the file states; without one its components are what the
  * file states.
  *
- * Uncompressed, LZW, deflate, PackBits, Zstandard and WebP: RGB or gray, through libtiff.
+ * Uncompressed, LZW, deflate, PackBits, LZMA, Zstandard and WebP, through libtiff: RGB, gray, also
+ * with 0 for white, palettes and CMYK. Alpha shows white below it; other samples are left out.
  */
 #ifndef WSI_TILE_H
 #define WSI_TILE_H
@@ -36,8 +37,11 @@ enum {
     TILE_JPEG = 7,
     TILE_J2K_YCBCR = 33003,
     TILE_J2K_RGB = 33005,
+    TILE_PHOTOMETRIC_WHITE = 0, /* gray, 0 is white; this, palettes and CMYK in lossless tiles */
     TILE_PHOTOMETRIC_GRAY = 1,
     TILE_PHOTOMETRIC_RGB = 2,
+    TILE_PHOTOMETRIC_PALETTE = 3,
+    TILE_PHOTOMETRIC_CMYK = 5,
     TILE_PHOTOMETRIC_YCBCR = 6,
 };
 
@@ -53,11 +57,15 @@ const struct tile_compression *tile_compression(uint64_t number);
 
 struct tile_format {
     int compression, photometric;
-    int predictor;         /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
-    bool stream_decides;   /* DICOM: a stream that states its colours is right */
-    bool transformed;      /* DICOM: JPEG 2000 streams should have a transform of their own */
-    int64_t cols, rows;    /* px */
-    const uint8_t *tables; /* JPEGTables, NULL without; must outlive the decoder */
+    int predictor;          /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
+    bool stream_decides;    /* DICOM: a stream that states its colours is right */
+    bool transformed;       /* DICOM: JPEG 2000 streams should have a transform of their own */
+    int64_t cols, rows;     /* px */
+    int samples;            /* per pixel of a lossless tile; 0: as many as its colours have */
+    int alpha_at;           /* which of them is alpha, from 0; 0: none */
+    bool is_multiplied;     /* the colours are multiplied by alpha */
+    const uint8_t *palette; /* [256][3], NULL without; must outlive the decoder */
+    const uint8_t *tables;  /* JPEGTables, NULL without; must outlive the decoder */
     size_t tables_bytes;
 };
 
@@ -65,7 +73,9 @@ struct tile_format {
 bool tile_is_known(const struct tile_format *f);
 /* Is it a JPEG that a chunk of codec jpeg can hold: RGB, YCbCr or gray? */
 bool tile_may_be_kept(const struct tile_format *f);
-/* Does it have one component? */
+/* Samples of a pixel that are colours. */
+int tile_colours(const struct tile_format *f);
+/* Is it gray? */
 bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
@@ -79,13 +89,18 @@ struct tile_decoder;
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
 void tile_free(struct tile_decoder *d);
 
-enum { TILE_DAMAGED = JPEG_DAMAGED, TILE_NO_MEMORY = JPEG_NO_MEMORY, TILE_OTHER = 1 };
+enum {
+    TILE_DAMAGED = JPEG_DAMAGED,
+    TILE_NO_MEMORY = JPEG_NO_MEMORY,
+    TILE_OTHER = 1,
+    TILE_EMPTY = 2
+};
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the tile's
  * own gray, the luma of a YCbCr JPEG in a YCbCr file (chroma is not decoded then), else from RGB.
  * 0, TILE_NO_MEMORY, or TILE_DAMAGED: the tile is damaged, or is not what the format says; out is
- * undefined then, and the next tile is not affected.
+ * undefined then, and the next tile is not affected. TILE_EMPTY: all of it is transparent.
  */
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
@@ -104,7 +119,7 @@ int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, u
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e);
 
-/* How the whole tiles contradict what the file states of their colours; of several ways the last. */
+/* How the whole tiles contradict what the file states of their colours; of several the last. */
 enum tile_conflict {
     TILE_AGREES,
     TILE_STATES_OTHER, /* a stream states others */
