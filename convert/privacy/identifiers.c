@@ -73,6 +73,7 @@ static const struct {
     {"ventana.Magnification", NUMBER},
     {"ventana.ScanRes", NUMBER},
     {"tiff.Orientation", NUMBER},
+    {"wsi2h5.focal-planes", NUMBER},
     {"tiff.ResolutionUnit", WORD},
     {"tiff.XResolution", NUMBER},
     {"tiff.YResolution", NUMBER},

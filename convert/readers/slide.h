@@ -79,6 +79,8 @@ extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff,
 
 /* The property under which readers record TIFF's tag Orientation, which nobody obeys. */
 #define SLIDE_ORIENTATION "tiff.Orientation"
+/* The number of focal planes, of which the store has the main one. */
+#define SLIDE_FOCAL_PLANES "wsi2h5.focal-planes"
 
 /* Opens a level of a slide with the first reader that recognises it. `file` must outlive it. NULL
  * with a message that names the file otherwise; then slide_may_pass(errno) says whether the error

@@ -85,6 +85,15 @@ static void name_obstacle(const struct tiff_level *l, struct slide_info *i)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s", name);
 }
 
+static void note_planes(const struct tiff_pyramid *p, struct slide_info *i)
+{
+    const size_t n = strlen(i->note);
+    if (p->planes > 1)
+        snprintf(i->note + n, sizeof i->note - n,
+                 "%sit has %d focal planes, of which the first is stored", n ? "; " : "",
+                 p->planes);
+}
+
 /* One line about what the store does not hold. */
 static void note_left_out(const struct tile_format *f, struct slide_info *i)
 {
@@ -113,6 +122,9 @@ static void describe(struct tiff_slide *v, int64_t level)
     i->is_gray = tile_is_gray(&l->format) && !l->in_planes;
     name_obstacle(l, i);
     note_left_out(&l->format, i);
+    note_planes(&l->pyramid, i);
+    if (l->pyramid.is_cut)
+        snprintf(i->problem, sizeof i->problem, "its list of directories leads out of the file");
     memset(i->background, 255, 3);
     i->levels = l->pyramid.levels;
     memcpy(i->downsamples, l->pyramid.downsamples, sizeof i->downsamples);
@@ -126,15 +138,17 @@ static void describe(struct tiff_slide *v, int64_t level)
     }
 }
 
-/* OpenSlide does not open the file: that is a problem of a scanner's file that it should know. */
+/* OpenSlide does not open a scanner's file that it should know. The pixels are read all the same, so
+ * that is no damage. */
 static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 {
     struct slide_info *i = &v->info;
     if (v->level.pyramid.kind > TIFF_PHILIPS)
         return;
-    err_replace(why, v->file->path, "the file"); /* stores keep no path */
-    snprintf(i->problem, sizeof i->problem, "%.200s",
-             known < 0 ? why->msg : "OpenSlide does not know it");
+    const size_t n = strlen(i->note);
+    err_replace(why, v->file->path, "the file");
+    snprintf(i->note + n, sizeof i->note - n, "%sread without OpenSlide (%.120s)", n ? "; " : "",
+             known < 0 ? why->msg : "it does not know the file");
 }
 
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
@@ -259,7 +273,10 @@ static int tiff_properties(struct slide *s,
     const struct tiff_slide *v = from_slide(s);
     char text[8];
     snprintf(text, sizeof text, "%d", v->level.orientation & 0xf);
-    const int r = v->level.orientation != 1 ? put(ctx, SLIDE_ORIENTATION, text) : 0;
+    int r = v->level.orientation != 1 ? put(ctx, SLIDE_ORIENTATION, text) : 0;
+    snprintf(text, sizeof text, "%d", v->level.pyramid.planes & 0xfff);
+    if (r == 0 && v->level.pyramid.planes > 1)
+        r = put(ctx, SLIDE_FOCAL_PLANES, text);
     if (r)
         return r;
     if (s->metadata)

@@ -314,12 +314,12 @@ static bool take_format(const struct reading *r, enum tiff_kind kind, struct til
     f->compression = compression_of(r, kind, f->photometric);
     f->predictor = small(r, PREDICTOR, 1);
     *in_planes = has_planes(r, kind, f);
-    if (*in_planes)
+    take_extras(r, f);
+    if (*in_planes) {
         f->photometric = TILE_PHOTOMETRIC_GRAY;
-    else if (small(r, TIFF_FILE_PLANES, 1) != 1)
+        f->samples = 1;
+    } else if (small(r, TIFF_FILE_PLANES, 1) != 1)
         return false;
-    else
-        take_extras(r, f);
     if (f->photometric == TILE_PHOTOMETRIC_PALETTE)
         f->palette = *owned = palette_of(r);
     if (!tile_is_known(f) || (f->samples && f->samples < tile_colours(f)) || !has_plain_bytes(r))
@@ -401,15 +401,78 @@ static void correct_colours(const struct reading *r, struct tiff_level *l)
 }
 
 /* Gray with samples that are no alpha, and samples that a decoder of ours cannot leave out. */
-static int check_channels(const struct tile_format *f, struct err *e)
+static int check_channels(const struct tile_format *f, bool known, struct err *e)
 {
     const int extra = f->samples - tile_colours(f);
-    if (extra <= 0 || f->alpha_at || (tile_colours(f) > 1 && tile_is_known(f)))
+    if (extra <= 0 || f->alpha_at || (tile_colours(f) > 1 && known))
         return 0;
     return err_set(e,
                    "its pixels have %d samples of %s, and ExtraSamples states no alpha: they are "
                    "channels; write the one that matters to a file of its own first",
                    f->samples, tile_colours(f) == 1 ? "gray" : "colour");
+}
+
+/* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another kind.
+ */
+static bool take_mask_grid(const struct reading *r, const struct tiff_level *l, struct tile_grid *g,
+                           struct tile_place **places)
+{
+    struct err none = {0};
+    const int64_t n = l->cols * l->rows;
+    g->format = (struct tile_format){.compression = small(r, TIFF_FILE_COMPRESSION, 1),
+                                     .photometric = TILE_PHOTOMETRIC_GRAY,
+                                     .predictor = small(r, PREDICTOR, 1),
+                                     .cols = l->format.cols / 8,
+                                     .rows = l->format.rows};
+    const bool known = small(r, TIFF_FILE_BITS, 1) == 1 && small(r, TIFF_FILE_SAMPLES, 1) == 1 &&
+                       l->format.cols % 8 == 0 && g->format.predictor == 1 &&
+                       g->format.compression != TILE_JPEG && tile_is_known(&g->format);
+    if (!known || tiff_file_check_tables(&r->d, l->width, l->height, n, &none) ||
+        tiff_picture_places(&r->t, &r->d, false, n, places, &none))
+        return false;
+    g->places = *places;
+    g->cols = l->cols;
+    g->rows = l->rows;
+    return true;
+}
+
+/* Tiles of which the mask shows nothing were never scanned. Damage of the mask hides no tile. */
+static int apply_mask(const struct tile_grid *g, struct tiff_level *l, struct err *e)
+{
+    const size_t n = (size_t)(g->format.cols * g->format.rows);
+    uint8_t *bits = memory_try(n, 1, e);
+    struct tiled_slide t = {.tiles = tile_file_open(l->file, g, 1)};
+    int r = bits ? 0 : -1;
+    for (int64_t k = 0; r == 0 && k < g->cols * g->rows; k++) {
+        enum store_status status;
+        r = tile_file_read(&t.slide, 0, k % g->cols, k / g->cols, 1, bits, &status, e);
+        const bool hidden = status == STORE_MISSING ||
+                            (status == STORE_WHOLE && !bits[0] && !memcmp(bits, bits + 1, n - 1));
+        if (r == 0 && hidden)
+            l->places[k].bytes = 0;
+    }
+    tile_file_close(t.tiles);
+    free(bits);
+    return r;
+}
+
+/* 1 or -1. */
+static int take_mask(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
+{
+    struct reading mask = {.t = r->t};
+    struct tile_grid g = {0};
+    struct tile_place *places = NULL;
+    const uint64_t at = l->pyramid.kind > TIFF_PHILIPS && !l->in_planes
+                            ? tiff_pyramid_mask(l->file, l->pyramid.at[level])
+                            : 0;
+    int bad = 0;
+    if (!at || !tiff_file_directory(&mask.t, at, &mask.d))
+        return 1;
+    if (take_mask_grid(&mask, l, &g, &places))
+        bad = apply_mask(&g, l, e);
+    tiff_directory_free(&mask.d);
+    free(places);
+    return bad ? -1 : 1;
 }
 
 /* The tiles of the open level. 1, 0 or -1. */
@@ -419,7 +482,7 @@ static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t lev
     if (!take_sizes(r, l))
         return 0;
     const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
-    if (check_channels(&l->format, e))
+    if (check_channels(&l->format, known, e))
         return -1;
     if (!known) {
         if (!l->in_bands && l->orientation == 1)
@@ -431,7 +494,7 @@ static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t lev
         return -1;
     if (!l->in_bands)
         correct_colours(r, l);
-    return 1;
+    return l->in_bands ? 1 : take_mask(r, l, level, e);
 }
 
 /* --- what belongs to the whole slide --- */
@@ -529,7 +592,7 @@ static int read_level(struct tiff_level *l, const struct slide_file *file, int64
 int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
                     struct err *e)
 {
-    *l = (struct tiff_level){0};
+    *l = (struct tiff_level){.file = file};
     errno = 0;
     int r = tiff_pyramid_is_aperio(file) == aperio ? tiff_pyramid_read(&l->pyramid, file, e) : 0;
     r = r > 0 ? read_level(l, file, level, e) : r;

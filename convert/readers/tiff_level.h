@@ -53,6 +53,7 @@ int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s
                        struct jpeg_strips *out, struct err *e);
 
 struct tiff_level {
+    const struct slide_file *file;
     struct tiff_pyramid pyramid; /* of the slide */
     int64_t width, height;       /* px */
     struct tile_format format;   /* of its tiles; format.tables points to `tables` */

@@ -14,7 +14,11 @@
 #include <strings.h>
 
 enum { MOST_PAGES = 1024, MOST_TEXT = 1 << 26, MOST_XMP = 1 << 20, SIDES = 2 };
-enum { REDUCED = 1, ASSOCIATED = 8 }; /* bits of NewSubfileType; Aperio's macro has both */
+enum {
+    REDUCED = 1,
+    MASK = 4,
+    ASSOCIATED = 8
+}; /* bits of NewSubfileType; Aperio's macro has 1 and 8 */
 enum { INCH = 2, CENTIMETER = 3 };
 
 /* What is known of a directory. */
@@ -22,6 +26,7 @@ struct page {
     uint64_t at, subfile, photometric, samples, unit;
     double side[SIDES], tile[SIDES]; /* px: width and height */
     double per_unit[SIDES];          /* resolution; NaN when it is not stated */
+    double z;                        /* Aperio: the focal plane; NaN when it is not stated */
     bool is_tiled, is_associated;
 };
 
@@ -76,9 +81,19 @@ static bool text_is_associated(const char *text)
     return false;
 }
 
+/* "... |OffsetZ = 2.0|..." of Aperio */
+static double offset_z(const char *text)
+{
+    const char *at = strncmp(text, "Aperio", 6) ? NULL : strstr(text, "OffsetZ");
+    const char *value = at ? at + strcspn(at, "=|") : "";
+    char *end;
+    const double z = *value == '=' ? strtod(value + 1, &end) : NAN;
+    return z;
+}
+
 static struct page describe(const struct tiff_file *t, uint64_t at, const struct tiff_directory *d)
 {
-    char text[256];
+    char text[2048];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     struct page g = {.at = at,
                      .subfile = tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0),
@@ -92,7 +107,8 @@ static struct page describe(const struct tiff_file *t, uint64_t at, const struct
         g.per_unit[k] = tiff_file_real(t, d, (uint16_t)(TIFF_FILE_RESOLUTION + k));
     }
     g.is_tiled = g.side[0] > 0 && g.side[1] > 0 && tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH);
-    g.is_associated = (g.subfile & ASSOCIATED) || text_is_associated(text);
+    g.is_associated = (g.subfile & (ASSOCIATED | MASK)) || text_is_associated(text);
+    g.z = offset_z(text);
     return g;
 }
 
@@ -115,6 +131,7 @@ static void list_pages(struct search *s)
         at = d.next;
         tiff_directory_free(&d);
     }
+    s->p->is_cut = at && s->n < MOST_PAGES && !has_page(s, at);
 }
 
 /* --- sizes and scales --- */
@@ -204,11 +221,12 @@ static int bound_page(struct search *s, const struct page **base, struct err *e)
         g = same;
     if (g->is_associated)
         return err_set(e, "its OME-XML takes a label or macro for the slide");
-    if (same && area(g) != area(same))
+    if (i->width > 0 && i->height > 0 &&
+        (g->side[0] != (double)i->width || g->side[1] != (double)i->height))
         return err_set(e,
                        "its OME-XML says that the slide of %" PRId64 " x %" PRId64
-                       " px is directory %" PRId64 ", which has %.0f x %.0f px",
-                       i->width, i->height, i->directory, g->side[0], g->side[1]);
+                       " px is directory %d, which has %.0f x %.0f px",
+                       i->width, i->height, (int)(g - s->pages), g->side[0], g->side[1]);
     *base = g;
     return g->is_tiled;
 }
@@ -268,9 +286,21 @@ static void add_level(struct tiff_pyramid *p, const struct page *g, const struct
     p->at[k] = g->at;
 }
 
+/* Aperio: does a directory belong to another focal plane than level 0? Of one size the first counts.
+ */
+static bool is_other_plane(const struct search *s, const struct page *g, const struct page *base)
+{
+    for (const struct page *k = s->pages; k < g; k++)
+        if (is_candidate(k) && k->side[0] == g->side[0] && k->side[1] == g->side[1])
+            return true;
+    return fabs(g->z - base->z) > 0;
+}
+
 static bool is_level(const struct search *s, const struct page *g, const struct page *base)
 {
     if (g == base || !is_candidate(g))
+        return false;
+    if (s->p->kind == TIFF_APERIO && is_other_plane(s, g, base))
         return false;
     if (s->p->kind <= TIFF_PHILIPS)
         return s->p->kind == TIFF_APERIO || (g->subfile & REDUCED);
@@ -308,6 +338,9 @@ static int list_levels(struct search *s, const struct page *base, struct err *e)
         else if (g != base && is_candidate(g) && !(g->subfile & REDUCED))
             pictures += is_other(g, base);
     }
+    for (int k = 0; k < s->n && s->p->kind == TIFF_APERIO; k++)
+        s->p->planes += is_candidate(&s->pages[k]) && s->pages[k].side[0] == base->side[0] &&
+                        s->pages[k].side[1] == base->side[1];
     if (s->p->levels == 1 && sorted)
         list_subs(s, base);
     if (!sorted || pictures < 2 + s->others)
@@ -431,6 +464,27 @@ static int read_pages(struct search *s, struct err *e)
     find_seen(s);
     take_mpp(s, base);
     return 1;
+}
+
+uint64_t tiff_pyramid_mask(const struct slide_file *file, uint64_t level)
+{
+    struct tiff_pyramid p = {.kind = TIFF_GENERIC};
+    struct search s = {.p = &p};
+    const struct page *of = NULL;
+    uint64_t at = 0;
+    if (!tiff_file_open(&s.t, file))
+        return 0;
+    list_pages(&s);
+    for (int k = 0; k < s.n; k++)
+        of = s.pages[k].at == level ? &s.pages[k] : of;
+    for (int k = 0; of && k < s.n && !at; k++) {
+        const struct page *g = &s.pages[k];
+        const bool fits = !memcmp(g->side, of->side, sizeof g->side) &&
+                          !memcmp(g->tile, of->tile, sizeof g->tile);
+        at = (g->subfile & MASK) && g->is_tiled && fits ? g->at : 0;
+    }
+    free(s.pages);
+    return at;
 }
 
 bool tiff_pyramid_is_aperio(const struct slide_file *file)

@@ -7,8 +7,8 @@
  *             marked as reduced or not, or the directories in its tag 330 (SubIFDs)
  *   others    the same for the largest directory, wherever it stands
  *
- * A picture that its description, NewSubfileType or OME-XML calls a label or macro is none of
- * them. The downsample of a level is what the file states: the pixel spacings of Philips' XML,
+ * A picture that its description, NewSubfileType or OME-XML calls a label, macro or mask is none
+ * of them. Of an Aperio slide with several focal planes the first counts, with its levels. The downsample of a level is what the file states: the pixel spacings of Philips' XML,
  * rounded, or the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes
  * tell.
  *
@@ -37,6 +37,8 @@ struct tiff_pyramid {
     uint64_t at[TIFF_LEVELS]; /* offsets of their directories */
     double downsamples[TIFF_LEVELS];
     int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
+    bool is_cut;               /* the list of directories leads out of the file */
+    int planes;                /* Aperio: focal planes, of which level 0 is the first */
     int64_t n_seen;            /* levels that OpenSlide sees, if seen[0] is 0 */
 };
 
@@ -45,6 +47,9 @@ bool tiff_pyramid_is_aperio(const struct slide_file *file);
 /* 1: *p is filled; tiff_pyramid_free it. 0: another file, or one that is not read here; e may say
  * which. -1: its XML is refused, or it holds several pictures or none that is a slide. */
 int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e);
+/* The offset of the directory that masks a level, given by its own: one of its size and tiles whose
+ * bit 2 of NewSubfileType is set. 0: there is none. */
+uint64_t tiff_pyramid_mask(const struct slide_file *file, uint64_t level);
 /* Frees what is in *p; a zeroed one is allowed. */
 void tiff_pyramid_free(struct tiff_pyramid *p);
 /* The same checks for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
