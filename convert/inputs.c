@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,9 +46,50 @@ static void add_problem(void *ctx, const char *path, const char *what, enum err_
     i->problem_kind = kind;
 }
 
+static void add_lost(struct inputs *in, const char *ending)
+{
+    size_t k = 0;
+    while (k < in->n_lost && strcasecmp(in->lost[k].ending, ending))
+        k++;
+    if (k == in->n_lost) {
+        in->lost = memory_grow(in->lost, (int64_t)in->n_lost, sizeof *in->lost);
+        in->lost[in->n_lost++] = (struct input_loss){memory_copy(ending), 0};
+    }
+    in->lost[k].n++;
+}
+
+static int by_ending(const void *a, const void *b)
+{
+    return strcasecmp(((const struct input_loss *)a)->ending,
+                      ((const struct input_loss *)b)->ending);
+}
+
+bool inputs_name_lost(const struct inputs *in, char *text, size_t size)
+{
+    size_t all = 0, used;
+    for (size_t k = 0; k < in->n_lost; k++)
+        all += in->lost[k].n;
+    if (all == 0)
+        return false;
+    qsort(in->lost, in->n_lost, sizeof *in->lost, by_ending);
+    used = (size_t)snprintf(text, size,
+                            "%zu file%s left out: of formats of slides that are not read, packed, "
+                            "or downloads that were broken off (",
+                            all, all == 1 ? " was" : "s were");
+    for (size_t k = 0; k < in->n_lost && used < size; k++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s %zu", k ? ", " : "",
+                                 in->lost[k].ending, in->lost[k].n);
+    if (used < size)
+        snprintf(text + used, size - used, ")");
+    return true;
+}
+
 static void add_skipped(void *ctx, const char *path, const char *why)
 {
     struct inputs *in = ctx;
+    const char *ending = slide_lost_ending(path);
+    if (ending && !folder_is(path))
+        add_lost(in, ending);
     in->skipped = memory_grow(in->skipped, (int64_t)in->n_skipped, sizeof *in->skipped);
     in->skipped[in->n_skipped++] = (struct input_skip){memory_copy(path), memory_copy(why)};
 }
@@ -67,8 +109,9 @@ static const char *excludes(const char *path)
     return is ? "holds the data of a MIRAX slide" : NULL;
 }
 
-/* Everything below a folder. Files of one series are all added: see drop_series(). */
-static void add_folder(struct inputs *in, const char *folder)
+/* Everything below a folder: slides, or pictures if there are no slides. Files of one series are all
+ * added: see drop_series(). */
+static void search(struct inputs *in, const char *folder)
 {
     static const struct folder_ops ops = {.wants = slide_has_name,
                                           .is_wanted = slide_has_series,
@@ -76,8 +119,22 @@ static void add_folder(struct inputs *in, const char *folder)
                                           .file = add_slide,
                                           .problem = add_problem,
                                           .skipped = add_skipped};
-    const size_t before = in->n, length = strlen(folder);
+    static const struct folder_ops pictures = {.wants = slide_has_picture_name,
+                                               .excludes = excludes,
+                                               .file = add_slide,
+                                               .problem = add_problem};
+    const size_t before = in->n;
     folder_find(folder, &ops, in);
+    if (in->n == before) /* a folder of pictures */
+        folder_find(folder, &pictures, in);
+    for (size_t k = before; k < in->n; k++)
+        in->list[k].is_found = true;
+}
+
+static void add_folder(struct inputs *in, const char *folder)
+{
+    const size_t before = in->n, length = strlen(folder);
+    search(in, folder);
     if (in->n == before) {
         add_problem(in, folder, "a folder without slides (wsi2h5 --verbose lists what was skipped)",
                     ERR_INPUT);
@@ -206,6 +263,7 @@ struct instance {
     struct input *input;
     char series[SLIDE_SERIES];
     size_t folder; /* length of the folder's path */
+    bool is_other; /* no part of a slide's pixels */
     off_t bytes;
 };
 
@@ -217,13 +275,15 @@ static int by_folder_and_series(const struct instance *x, const struct instance 
     return order ? order : strcmp(x->series, y->series);
 }
 
-/* The largest file of a series comes first: it stands for the slide. */
+/* The largest file of a series with pixels of the slide comes first: it stands for the slide. */
 static int by_instance(const void *a, const void *b)
 {
     const struct instance *x = a, *y = b;
     const int order = by_folder_and_series(x, y);
     if (order)
         return order;
+    if (x->is_other != y->is_other)
+        return x->is_other - y->is_other;
     return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1)
                                 : strcmp(x->input->path, y->input->path);
 }
@@ -236,7 +296,21 @@ static bool take_instance(struct input *i, struct instance *out)
     if (i->problem || !slide_has_series(i->path) || stat(i->path, &st))
         return false;
     out->bytes = st.st_size;
-    return slide_series(i->path, out->series);
+    return slide_series(i->path, out->series, &out->is_other) || (out->is_other && i->is_found);
+}
+
+/* Drops an input that the search of a folder need not have found, or that another one stands for. */
+static void drop(struct inputs *in, struct input *i, const char *why)
+{
+    add_skipped(in, i->path, why);
+    input_free(i);
+}
+
+/* The first file of a series, which is a slide unless it has no level. */
+static void judge_first(struct inputs *in, const struct instance *first)
+{
+    if (first->is_other && first->input->is_found)
+        drop(in, first->input, "a DICOM file of another kind than a slide");
 }
 
 /* Several files of a DICOM series are one slide. Folders have all of them, and a shell that expands
@@ -249,16 +323,13 @@ static void drop_series(struct inputs *in)
         n += take_instance(&in->list[k], &list[n]);
     if (n > 1)
         qsort(list, n, sizeof *list, by_instance);
-    for (size_t k = 1, first = 0; k < n; k++) {
+    for (size_t k = 0, next; k < n; k = next) {
         char why[256];
-        if (by_folder_and_series(&list[first], &list[k])) {
-            first = k;
-            continue;
-        }
         snprintf(why, sizeof why, "belongs to the DICOM series of %.200s",
-                 path_base_name(list[first].input->path));
-        add_skipped(in, list[k].input->path, why);
-        input_free(list[k].input);
+                 path_base_name(list[k].input->path));
+        for (next = k + 1; next < n && !by_folder_and_series(&list[k], &list[next]); next++)
+            drop(in, list[next].input, why);
+        judge_first(in, &list[k]);
     }
     close_gaps(in);
     free(list);
@@ -381,7 +452,10 @@ void inputs_free(struct inputs *in)
         free(in->skipped[k].path);
         free(in->skipped[k].why);
     }
+    for (size_t k = 0; k < in->n_lost; k++)
+        free(in->lost[k].ending);
     free(in->list);
     free(in->skipped);
+    free(in->lost);
     *in = (struct inputs){0};
 }

@@ -15,6 +15,7 @@ struct input {
     size_t below;  /* path + below is its path below the folder that was given */
     char *target;  /* path of its store; owned; NULL until it is known (--anonymous) */
     size_t store;  /* inputs with one target have one number, below that of all inputs */
+    bool is_found; /* by the search of a folder */
     bool shared;   /* an earlier input has the same target */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
     enum err_kind problem_kind;
@@ -25,11 +26,20 @@ struct input_skip {
     char *path, *why; /* owned */
 };
 
+/* Files that a search left out although they are slides: of a format that is not read, packed, or
+ * downloads that were broken off. */
+struct input_loss {
+    char *ending; /* ".czi"; owned */
+    size_t n;
+};
+
 struct inputs {
     struct input *list;
     size_t n;
     struct input_skip *skipped;
     size_t n_skipped;
+    struct input_loss *lost; /* by ending; what is said once per run */
+    size_t n_lost;
 };
 
 /* Adds a slide or, for a folder, every slide below it, sorted by path. A word that leads
@@ -54,6 +64,9 @@ void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
  * folders may have changed. `slides` goes with it. inputs_load: 1; 0: the file is empty; -1. */
 int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e);
 int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e);
+/* "6 files of formats of slides that are not read, ... (.czi 4, .svs.part 2)" into text. False: none
+ * was left out. */
+bool inputs_name_lost(const struct inputs *in, char *text, size_t size);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);
 void inputs_free(struct inputs *in);

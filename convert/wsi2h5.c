@@ -302,6 +302,8 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
     if (b->in.n == 0)
         return err_set(e, "%s: the list contains no slides", b->o->list);
     inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree);
+    if (b->in.n == 0)
+        return err_set(e, "%s: no slides, only other DICOM files", n > 0 ? words[0] : b->o->list);
     b->slides = b->in.n;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
@@ -335,16 +337,23 @@ static int gather_once(struct batch *b, char **words, int n, struct err *e)
 
 static void list_skipped(const struct batch *b)
 {
+    char lost[512];
+    if (!b->o->quiet && inputs_name_lost(&b->in, lost, sizeof lost))
+        cli_say("%s", lost);
     for (size_t k = 0; k < b->in.n_skipped && b->o->verbose; k++)
         cli_say("%s: skipped: %s", b->in.skipped[k].path, b->in.skipped[k].why);
 }
 
-/* For other programs: PATH 0 PROBLEM 0 of each slide, without a problem PATH 0 0. */
+/* For other programs: PATH 0 PROBLEM 0 of each slide, without a problem PATH 0 0; before them, what
+ * was left out as 0 TEXT 0. */
 static int print_inputs(struct batch *b, char **words, int n)
 {
     struct err e = {0};
     if (gather(b, words, n, &e))
         return cli_failed(&e);
+    char lost[512];
+    if (inputs_name_lost(&b->in, lost, sizeof lost))
+        printf("%c%s%c", 0, lost, 0);
     for (size_t k = 0; k < b->in.n; k++) {
         const struct input *i = &b->in.list[k];
         printf("%s%c%s%c", i->path, 0, i->problem ? i->problem : "", 0);

@@ -14,6 +14,7 @@
 
 enum { PREAMBLE = 128, MOST_NESTING = 16 };
 
+#define DEFLATED "1.2.840.10008.1.2.1.99"
 #define TRANSFER_SYNTAX DICOM_TAG(0x0002, 0x0010)
 
 uint16_t dicom_u16(const uint8_t *p)
@@ -152,9 +153,12 @@ static bool skip(struct dicom_file *f, const struct dicom_element *e, int nestin
     }
     const bool implicit = f->implicit;
     f->implicit = implicit || e->is_unknown;
-    const bool good = e->tag == DICOM_ITEM ? skip_elements(f, nesting) : skip_items(f, nesting);
+    bool good = e->tag == DICOM_ITEM ? skip_elements(f, nesting) : skip_items(f, nesting);
     f->implicit = implicit;
-    return good;
+    if (good || !e->is_unknown || implicit)
+        return good;
+    f->at = e->at; /* some programs write explicit VR there */
+    return skip_items(f, nesting);
 }
 
 /* --- walking --- */
@@ -242,7 +246,7 @@ static enum outcome walk_sequence(struct walk *w, const struct dicom_element *e,
 /* Can the elements after group 0002 be read? Not if they are big endian or deflated. */
 static bool is_readable(const struct dicom_file *f)
 {
-    return f->syntax[0] && strcmp(f->syntax, "1.2.840.10008.1.2.1.99") != 0 &&
+    return f->syntax[0] && strcmp(f->syntax, DEFLATED) != 0 &&
            strcmp(f->syntax, "1.2.840.10008.1.2.2") != 0;
 }
 
@@ -321,28 +325,55 @@ static bool is_uid(const char *text)
     return text[0] && text[strspn(text, "0123456789.")] == 0;
 }
 
+static bool type_is(const struct dicom_instance *i, int number, const char *word);
+
+/* What the head of a file says, up to its series. */
+struct belonging {
+    char series[DICOM_UID];
+    struct dicom_instance kind; /* only sop_class and type */
+};
+
 static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct dicom_element *e,
                                    const struct dicom_path *p)
 {
-    char *uid = ctx;
+    struct belonging *b = ctx;
     (void)p;
+    if (e->tag == DICOM_TAG(0x0008, 0x0008))
+        dicom_file_text(f, e, b->kind.type, sizeof b->kind.type);
+    if (e->tag == DICOM_TAG(0x0008, 0x0016))
+        dicom_file_text(f, e, b->kind.sop_class, sizeof b->kind.sop_class);
     if (e->tag < SERIES)
         return DICOM_SKIP;
-    if (e->tag == SERIES && (!dicom_file_text(f, e, uid, DICOM_UID) || !is_uid(uid)))
-        uid[0] = 0;
+    if (e->tag == SERIES &&
+        (!dicom_file_text(f, e, b->series, sizeof b->series) || !is_uid(b->series)))
+        b->series[0] = 0;
     return DICOM_STOP;
 }
 
-bool dicom_series(const char *path, char uid[DICOM_UID])
+/* An image of another class than slides, a list of files, or a label, overview or thumbnail. */
+static bool is_no_level(const struct dicom_instance *i)
+{
+    static const char *const words[] = {"LABEL", "OVERVIEW", "THUMBNAIL", "LOCALIZER"};
+    bool is = !dicom_instance_is_slide(i);
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        is = is || type_is(i, 2, words[k]);
+    return is;
+}
+
+bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other)
 {
     struct dicom_file f;
+    struct belonging b = {.series = ""};
     struct slide_file *file = slide_file_open(path, NULL);
     uid[0] = 0;
+    *is_other = false;
     if (!file)
         return false;
-    const bool good = dicom_file_open(&f, file) && dicom_file_walk(&f, take_series, uid);
+    const bool good = dicom_file_open(&f, file) && dicom_file_walk(&f, take_series, &b);
     slide_file_close(file);
     errno = f.code;
+    *is_other = good && is_no_level(&b.kind);
+    memcpy(uid, b.series, sizeof b.series);
     return good && uid[0];
 }
 
@@ -497,6 +528,13 @@ static enum dicom_step visit(void *ctx, struct dicom_file *f, const struct dicom
     return e->tag == DICOM_PIXELS && p->depth == 0 ? DICOM_STOP : DICOM_SKIP;
 }
 
+/* A file without NumberOfFrames has those of its picture; dicom_frames.h compares them. */
+static void take_frames(struct dicom_instance *i)
+{
+    if (i->frames == -1 && i->cols > 0 && i->rows > 0 && i->width > 0 && i->height > 0)
+        i->frames = ((i->width + i->cols - 1) / i->cols) * ((i->height + i->rows - 1) / i->rows);
+}
+
 int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file, struct err *e)
 {
     struct dicom_file f;
@@ -525,6 +563,7 @@ int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file,
             (!dicom_file_walk(&f, visit, i) || (dicom_instance_is_slide(i) && !i->pixels.at)))
             r = err_set(e, "its header is damaged or cut off; copy the file again");
     }
+    take_frames(i);
     errno = f.code;
     return f.code ? err_sys(e, "cannot read its header") : r;
 }
@@ -554,6 +593,11 @@ bool dicom_instance_is_slide(const struct dicom_instance *i)
     return !strcmp(i->sop_class, "1.2.840.10008.5.1.4.1.1.77.1.6");
 }
 
+bool dicom_instance_is_deflated(const struct dicom_instance *i)
+{
+    return !strcmp(i->syntax, DEFLATED);
+}
+
 bool dicom_instance_is_level(const struct dicom_instance *i)
 {
     return dicom_instance_is_slide(i) && type_is(i, 1, "PRIMARY") && type_is(i, 2, "VOLUME") &&
@@ -573,7 +617,7 @@ const char *dicom_instance_syntax(const struct dicom_instance *i)
     } known[] = {{"1.2.840.10008.1.2", "not compressed"},
                  {"1.2.840.10008.1.2.1", "not compressed"},
                  {"1.2.840.10008.1.2.4.50", "JPEG"},
-                 {"1.2.840.10008.1.2.4.51", "JPEG of 12 bits"},
+                 {"1.2.840.10008.1.2.4.51", "extended JPEG"},
                  {"1.2.840.10008.1.2.4.57", "lossless JPEG"},
                  {"1.2.840.10008.1.2.4.70", "lossless JPEG"},
                  {"1.2.840.10008.1.2.4.80", "JPEG-LS"},
@@ -632,7 +676,9 @@ static bool is_side(int64_t px)
 const char *dicom_instance_obstacle(const struct dicom_instance *i)
 {
     const bool is_native = dicom_instance_is_native(i);
-    if (strcmp(i->syntax, "1.2.840.10008.1.2.4.50") != 0 && !dicom_instance_is_j2k(i) && !is_native)
+    const bool is_jpeg = !strcmp(i->syntax, "1.2.840.10008.1.2.4.50") ||
+                         !strcmp(i->syntax, "1.2.840.10008.1.2.4.51");
+    if (!is_jpeg && !dicom_instance_is_j2k(i) && !is_native)
         return "its pixels are not baseline JPEG, JPEG 2000 or uncompressed";
     if (!is_native && i->pixels.bytes != DICOM_UNDEFINED)
         return "it has no compressed frames";

@@ -93,10 +93,11 @@ uint64_t dicom_u64(const uint8_t *p);
 
 /* Is it a DICOM file (Part 10)? */
 bool dicom_is(const struct slide_file *file);
-/* The SeriesInstanceUID (0020,000E) from the file's header. False: the file is not DICOM, is
+/* The SeriesInstanceUID (0020,000E) from the file's header. *is_other: the file is whole and no level
+ * of a slide, but an annotation, a segmentation, a report, a label, an overview or the like. False: the file is not DICOM, is
  * compressed as a whole, or does not state it, and errno is 0; or errno says why it cannot be read.
  */
-bool dicom_series(const char *path, char uid[DICOM_UID]);
+bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other);
 
 /* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others
  * write, such as a number, are looked at. */
@@ -156,6 +157,8 @@ int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file,
 /* The word of ImageType with this number, from 0, into out[DICOM_WORD]; "" when it is absent. */
 void dicom_instance_type(const struct dicom_instance *i, int number, char *out);
 bool dicom_instance_is_slide(const struct dicom_instance *i);
+/* Is its data set, and not only its pixels, compressed? Nothing more is known of it. */
+bool dicom_instance_is_deflated(const struct dicom_instance *i);
 bool dicom_instance_is_level(const struct dicom_instance *i);
 /* A picture of the tissue without the label. */
 bool dicom_instance_is_thumbnail(const struct dicom_instance *i);

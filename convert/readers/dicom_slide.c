@@ -66,7 +66,8 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
 {
     struct entry *new = &f->list[f->n];
     char *path = folder_join(folder, name);
-    const bool found = dicom_series(path, new->series);
+    bool is_other;
+    const bool found = dicom_series(path, new->series, &is_other);
     const int code = errno;
     free(path);
     errno = code;
@@ -404,6 +405,11 @@ int dicom_slide_find(struct dicom_slide *s, const struct slide_file *file, struc
     struct dicom_instance i;
     *s = (struct dicom_slide){.given = file};
     int r = dicom_instance_read(&i, file, e);
+    if (r > 0 && dicom_instance_is_deflated(&i))
+        return err_set(e,
+                       "its data set is deflated as a whole (transfer syntax %s), which is not "
+                       "read; export it with another transfer syntax",
+                       i.syntax);
     if (r > 0 && (!dicom_instance_is_slide(&i) || !i.series[0])) {
         err_set(e, "it is not a whole-slide image");
         return 0;

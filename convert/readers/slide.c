@@ -2,6 +2,8 @@
 #include "convert/readers/slide.h"
 
 #include "common/base/err.h"
+#include "common/base/memory.h"
+#include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "convert/readers/dicom_file.h"
 #include "convert/readers/slide_file.h"
@@ -14,6 +16,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -27,7 +30,7 @@ struct format {
     /* Is the file of this format? For builds that lack what it needs; may be NULL. */
     bool (*is)(const struct slide_file *file);
     /* As slide_series(); NULL: a slide is one file, or names the others. */
-    bool (*series)(const char *path, char *series);
+    bool (*series)(const char *path, char *series, bool *is_other);
     /* Is a file with any other ending of this format? NULL: never. */
     bool (*is_unnamed)(const char *path);
 };
@@ -293,9 +296,48 @@ bool slide_has_series(const char *path)
     return series_format(path) != NULL;
 }
 
-bool slide_series(const char *path, char series[SLIDE_SERIES])
+bool slide_series(const char *path, char series[SLIDE_SERIES], bool *is_other)
 {
     const struct format *f = series_format(path);
     errno = 0;
-    return f && f->series(path, series);
+    *is_other = false;
+    return f && f->series(path, series, is_other);
+}
+
+static bool is_one_of(const char *ending, const char *const *list)
+{
+    while (*list && strcasecmp(*list, ending))
+        list++;
+    return *list;
+}
+
+const char *slide_lost_ending(const char *path)
+{
+    static const char *const foreign[] = {
+        ".czi",  ".isyntax", ".i2syntax", ".vsi", ".kfb", ".kfbf", ".sdpc", ".dyqx",   ".tmap",
+        ".tron", ".mds",     ".mdsx",     ".ets", ".lif", ".nd2",  ".zvi",  ".lsm",    ".oir",
+        ".oib",  ".oif",     ".jp2",      ".j2k", ".jpx", ".jxl",  ".zip",  ".qptiff", ".vsf",
+        ".ibl",  ".hdx",     ".afi",      ".fsp", ".tar", ".7z",   ".rar",  ".tgz",    NULL};
+    static const char *const wrapped[] = {
+        ".gz",    ".bz2",        ".xz",       ".zst",        ".zip", ".7z",
+        ".part",  ".crdownload", ".download", ".partial",    ".tmp", ".filepart",
+        ".aria2", ".opdownload", ".!ut",      ".incomplete", ".lz4", NULL};
+    const char *base = path_base_name(path), *last = strrchr(base, '.'), *before = last;
+    if (!last || last == base)
+        return NULL;
+    while (before > base && *--before != '.')
+        ;
+    char *inner = memory_copy_part(base, (size_t)(last - base));
+    const char *dot = strrchr(inner, '.');
+    const bool lost =
+        is_one_of(last, wrapped) && (slide_has_name(inner) || (dot && is_one_of(dot, foreign)));
+    free(inner);
+    return lost ? before : is_one_of(last, foreign) ? last : NULL;
+}
+
+bool slide_has_picture_name(const char *path)
+{
+    static const char *const endings[] = {".png", ".jpg", ".jpeg", NULL};
+    const char *dot = strrchr(path_base_name(path), '.');
+    return dot && is_one_of(dot, endings);
 }

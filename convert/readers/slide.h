@@ -95,8 +95,13 @@ bool slide_has_name(const char *path);
  * if it ends like none? */
 bool slide_has_series(const char *path);
 /* The series that such a file belongs to. False: it does not say, and errno is 0; or errno says why
- * it cannot be read. */
+ * it cannot be read. *is_other: the file is whole, but no part of a slide's pixels. */
 enum { SLIDE_SERIES = 80 };
-bool slide_series(const char *path, char series[SLIDE_SERIES]);
+bool slide_series(const char *path, char series[SLIDE_SERIES], bool *is_other);
+/* The ending of a file of a format of slides that is not read, of a packed slide or of a download
+ * that was broken off: ".czi", ".svs.part". NULL: it has none of those. Points into the path. */
+const char *slide_lost_ending(const char *path);
+/* Does the name end like a plain picture's? */
+bool slide_has_picture_name(const char *path);
 
 #endif
