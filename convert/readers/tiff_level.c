@@ -287,8 +287,7 @@ static uint8_t *palette_of(const struct reading *r)
     for (int k = 0; k < ALL; k++)
         most = v[k] > most ? v[k] : most;
     for (int k = 0; k < ALL; k++)
-        palette[3 * (k % COLOURS) + k / COLOURS] =
-            (uint8_t)(most > UINT8_MAX ? v[k] * UINT8_MAX / UINT16_MAX : v[k]);
+        palette[3 * (k % COLOURS) + k / COLOURS] = (uint8_t)(most > UINT8_MAX ? v[k] >> 8 : v[k]);
     return palette;
 }
 

@@ -286,12 +286,13 @@ static void add_level(struct tiff_pyramid *p, const struct page *g, const struct
     p->at[k] = g->at;
 }
 
-/* Aperio: does a directory belong to another focal plane than level 0? Of one size the first counts.
- */
+/* Aperio: does a directory belong to another focal plane than level 0? Of one size the first counts,
+ * among those that do not state another plane. */
 static bool is_other_plane(const struct search *s, const struct page *g, const struct page *base)
 {
     for (const struct page *k = s->pages; k < g; k++)
-        if (is_candidate(k) && k->side[0] == g->side[0] && k->side[1] == g->side[1])
+        if (is_candidate(k) && k->side[0] == g->side[0] && k->side[1] == g->side[1] &&
+            !(fabs(k->z - base->z) > 0))
             return true;
     return fabs(g->z - base->z) > 0;
 }

@@ -93,7 +93,9 @@ def prepare(o, engine):
         die("%s is not a folder" % o.out)
     corpus = Corpus(o.out)
     again = [path for path in corpus.settings.get("rejected", {}) if os.path.lexists(path)]
-    slides, problems = gather(o.slides + again, o.list)
+    slides, problems, passed_over = gather(o.slides + again, o.list)
+    for text in passed_over:
+        say(text)
     if not slides and not corpus.is_known():
         for path, problem in problems.items():
             say("%s: %s" % (path, problem))
@@ -108,6 +110,8 @@ def prepare(o, engine):
     keep_out_others(corpus)
     corpus.settings["run"] = Corpus(o.out).run
     corpus.clean()
+    if o.slides or o.list:
+        corpus.settings["passed_over"] = passed_over
     left_out = corpus.add(slides, problems)
     check_options(corpus)
     if left_out:

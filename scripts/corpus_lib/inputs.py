@@ -24,14 +24,15 @@ def dangling(path):
 
 
 def search(paths):
-    """[(slide, what is wrong with it)] of files and folders, in the order in which they are given."""
+    """[(slide, what is wrong with it)] of files and folders, in the order in which they are given. Without a path: what a folder
+    holds that was left out."""
     good = [path for path in paths if not bad_name(path)]
     p = ask(program("wsi2h5"), "--print-inputs", "-o", os.devnull + "/", "--list=-",
             given="".join(path + "\n" for path in good)) if good else None
     if p and p.returncode:
         die(p.stderr.strip(), p.returncode)
     words = p.stdout.split("\0") if p else []
-    found = [(slide, problem.replace(slide + ": ", "", 1)) for slide, problem in zip(words[::2], words[1::2])]
+    found = [(slide, problem.replace(slide + ": ", "", 1) if slide else problem) for slide, problem in zip(words[::2], words[1::2])]
     return [(slide, bad_name(slide) or dangling(slide) or problem)
             for slide, problem in found + [(path, "") for path in paths if bad_name(path)]]
 
@@ -51,15 +52,17 @@ def lines_of(name):
 
 
 def gather(words, lists):
-    """({slide: its options or None}, {path: problem}) of slides, folders and lists of them; all paths
-    absolute. What a list says of a slide holds, wherever else it is named."""
-    slides, problems, of = {}, {}, {}
+    """({slide: its options or None}, {path: problem}, [what was left out]) of slides, folders and lists of them; all
+    paths absolute. What a list says of a slide holds, wherever else it is named."""
+    slides, problems, left_out, of = {}, {}, [], {}
     for path, options in [(word, None) for word in words] + [row for name in lists for row in lines_of(name)]:
         of.setdefault(options, []).append(os.path.abspath(path))
     for options, paths in of.items():
         for slide, problem in search(paths):
-            if problem:
+            if not slide:
+                left_out.append(problem)
+            elif problem:
                 problems[slide] = problem
             else:
                 slides[slide] = options if options is not None else slides.get(slide)
-    return slides, problems
+    return slides, problems, left_out

@@ -21,7 +21,7 @@ from corpus_lib.files import (die, look, not_older, open_own, read_lines, say, s
                               stem, values_of, write_list, write_whole)
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
-SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict}
+SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict, "passed_over": list}
 
 # What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
 # slide's files; store, result: stamps, "" for what does not exist

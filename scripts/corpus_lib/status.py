@@ -58,6 +58,7 @@ def status_of(corpus, active, held=()):
             "converted": converted, "processed": processed, "states": counts, "to_do": to_do, "failed": failed,
             "reasons": reasons_of(failed), "nodes": nodes_of(failed), "damaged": damaged, "held": list(held),
             "withdrawn": sum(m.startswith("path ") for m in corpus.withdrawn), "problems": [problem] if problem and not active else [],
+            "passed_over": corpus.settings.get("passed_over", []),
             "versions": dict(versions), "corpus": one[0] if one and len(rows) == 1 else None, "merged": rows,
             "kept_apart": len(rows) > 1}
 
@@ -124,6 +125,8 @@ def print_status(st):
     print(headline(st))
     for problem in st["problems"] + st["held"]:
         print("problem: " + problem)
+    for text in st["passed_over"]:
+        print(text)
     print_failures(st)
     for row in st["damaged"]:
         print("damaged: %s: %s" % (printable(row["slide"]), printable(bare_reason(row))))

@@ -1,0 +1,288 @@
+"""What a slide's file states beside its pixels, and what lies beside a slide: one answer, whoever decodes the pixels."""
+import struct
+
+import h5py
+import numpy as np
+
+from dicomfile import Level, element, instance, item, restated, write
+from lib import *
+from tiffpatch import *
+
+SIDE = 320, 240
+CM = {"tag_282": (5, [40000, 1]), "tag_283": (5, [40000, 1]), "tag_296": (3, [3])}  # 0.25 um per px
+PROFILE = icc([(b"desc", b"desc\0\0\0\0\0\0\0\5test\0")])
+PALETTE = [(k * 255) for k in range(256)] + [65535 - k * 255 for k in range(256)] + [(k * 7 % 256) * 255 for k in range(256)]
+
+
+def picture():
+    y, x = np.mgrid[:SIDE[1], :SIDE[0]]
+    return [a.astype(np.uint8) for a in (x * 255 // SIDE[0], y * 255 // SIDE[1], (x + y) % 256)]
+
+
+def flat(value):
+    return np.full(SIDE[::-1], value, np.uint8)
+
+
+def tiff(planes, name="a.tif", profile=True, **how):
+    tags = dict(CM, **({"tag_34675": (2, PROFILE)} if profile else {}))
+    return write_tiled(os.path.join(tmp(), name), planes, side=128, **{**tags, **how})
+
+
+R, G, B = picture()
+INKS = [255 - R, 255 - G, 255 - B, flat(0)]
+KINDS = {  # planes, how; the pixels
+    "RGB": ([R, G, B], {}, [R, G, B]),
+    "RGBA": ([R, G, B, flat(255)], {}, [R, G, B]),
+    "RGBA, multiplied": ([R, G, B, flat(255)], {"tag_338": (3, [1])}, [R, G, B]),
+    "RGB and infrared": ([R, G, B, R], {"tag_338": (3, [0])}, [R, G, B]),
+    "RGBX": ([R, G, B, flat(0)], {"tag_338": (3, [0])}, [R, G, B]),
+    "RGB and two more": ([R, G, B, G, flat(9)], {"tag_338": (3, [0, 0])}, [R, G, B]),
+    "RGB, infrared, alpha": ([R, G, B, G, flat(255)], {"tag_338": (3, [0, 2])}, [R, G, B]),
+    "gray": ([G], {"photometric": 1}, [G]),
+    "white is 0": ([255 - G], {"photometric": 0}, [G]),
+    "gray and alpha": ([G, flat(255)], {"photometric": 1}, [G]),
+    "palette": ([G], {"photometric": 3, "palette": PALETTE}, [np.array(PALETTE[256 * c:256 * c + 256])[G] >> 8 for c in range(3)]),
+    "CMYK": (INKS, {"photometric": 5, "tag_338": (3, [])}, [R, G, B]),
+}
+
+
+def test_um_icc_and_channels_are_those_of_the_rgb_twin():
+    for name, (planes, how, want) in KINDS.items():
+        out, p, j = convert(tiff(planes, **how))
+        expect((j["mpp_x"], j["mpp_y"], j["reader"]) == (0.25, 0.25, "tiff"), "%s: %s", name, j)
+        got = pixels(out)
+        expect(got.shape[2] == len(want) and (got == np.dstack(want)).all(), "%s: %s, %d bytes differ", name, got.shape,
+               (got != np.dstack(want)).sum() if got.shape[2] == len(want) else -1)
+        with h5py.File(out, "r") as f:
+            expect("icc_profile" in f, "%s: no profile", name)
+        left = len(planes) - len(want) - ("alpha" in name or "RGBA" in name)
+        expect(("left out" in p.err) == (left > 0 and name != "CMYK"), "%s: %s", name, p.err)
+    says(convert(tiff([R, G, B, R], tag_338=(3, [0])))[1].err, "1 sample per pixel beside the colours is left out")
+
+
+def test_alpha_is_white_and_missing():
+    alpha = flat(0)
+    alpha[:, 200:] = 128
+    got = pixels(convert(tiff([R, G, B, alpha]))[0]).astype(int)
+    want = np.dstack([R, G, B]).astype(int) * 128 / 255 + 127
+    expect((got[:, :200] == 255).all() and np.abs(got - want)[:, 200:].max() < 2, "blended otherwise")
+    out = convert(tiff([R, G, B, alpha]))[0]
+    expect((tile_statuses(out) == [[1, 0, 0], [1, 0, 0]]).all(), "%s", tile_statuses(out))
+
+
+def test_gray_samples_without_alpha_are_channels():
+    for planes, how in ((2, {}), (3, {}), (5, {}), (3, {"separate": True}), (2, {"tag_284": (3, [1])})):
+        extra = {"tag_338": (3, [0] * (planes - 1))}
+        p = convert(tiff([R] * planes, photometric=1, **{**extra, **how}), status=1)[1]
+        says(p.err, "%d samples of gray" % planes, "channels")
+
+
+def real(kind, value):
+    return struct.pack("<f" if kind == 11 else "<d", value)
+
+
+def test_resolution_of_any_type():
+    for kind, um in ((11, 0.25), (12, 0.25), (11, 0.5), (12, 0.5)):
+        t = Tiff(tiff([R, G, B]))
+        for tag in (282, 283):
+            value = real(kind, 10000 / um)
+            at = len(t.data)
+            t.data += value
+            t.add_entries({tag: struct.pack("<HHI", tag, kind, 1) + (value if kind == 11 else struct.pack("<I", at))})
+            t = Tiff(t.save(os.path.join(tmp(), "r.tif")))
+        j = convert(t.save(os.path.join(tmp(), "r.tif")))[2]
+        expect(abs(j["mpp_x"] - um) < 1e-6 and j["mpp_x"] == j["mpp_y"], "type %d: %s", kind, j["mpp_x"])
+
+
+# --- masks, planes ---
+
+
+def with_mask(path, levels):
+    """A file of pictures and their masks: uncompressed tiles of 128 px, of which the masks have 16 bytes per row."""
+    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
+    for planes, shown, subfile in levels:
+        height, width = planes[0].shape
+        across, down = -(-width // 128), -(-height // 128)
+        whole = np.zeros((128 * down, 128 * across), np.uint8)
+        whole[:height, :width] = shown
+        tiles = [np.packbits(whole[y:y + 128, x:x + 128], axis=1).tobytes() for y in range(0, height, 128) for x in range(0, width, 128)]
+        begin = len(data)
+        data += b"".join(tiles)
+        mask = {254: (4, [4 | subfile]), 256: (4, [width]), 257: (4, [height]), 258: (3, [1]), 259: (3, [1]), 262: (3, [4]), 277: (3, [1]),
+                322: (4, [128]), 323: (4, [128]), 324: (4, [begin + 2048 * k for k in range(len(tiles))]), 325: (4, [2048] * len(tiles))}
+        for head in (tiled_page(data, planes, side=128, tag_254=(4, [subfile])), directory_of(data, mask)):
+            struct.pack_into("<I", data, link, len(data))
+            data += head + bytes(4)
+            link = len(data) - 4
+    return put_file(path, bytes(data))
+
+
+def test_masks_are_no_pictures_and_hide_what_was_not_scanned():
+    shown = np.zeros(SIDE[::-1], np.uint8)
+    shown[:100, :300] = 1
+    half = [np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)]
+    slide = with_mask(os.path.join(tmp(), "m.tif"), [([R, G, B], shown, 0), (half, shown[::2, ::2], 1)])
+    out, _, j = convert(slide)
+    expect((tile_statuses(out) == [[0, 0, 0], [1, 1, 1]]).all(), "%s", tile_statuses(out))
+    expect((pixels(out)[:128] == np.dstack([R, G, B])[:128]).all(), "the pixels that are shown differ")
+    out = convert(slide, "--level", "1")[0]
+    expect(pixels(out).shape == (120, 160, 3), "level 1: %s", pixels(out).shape)
+    says(convert(slide, "--level", "2", status=1)[1].err, "levels 0 to 1")
+
+
+def aperio(z, size=SIDE):
+    return ("Aperio Image Library v1\r\n%dx%d [0,0 %dx%d] (128x128) JPEG/RGB Q=70|AppMag = 40|MPP = 0.25%s\0" % (
+        *size, *size, "|OffsetZ = %s" % z if z is not None else "")).encode()
+
+
+def planes_file(pages):
+    """An SVS of uncompressed tiles: (planes, OffsetZ or None) of each directory."""
+    return write_pages(os.path.join(tmp(), "p.svs"), [dict(planes=p, side=128, tag_270=(2, aperio(z))) for p, z in pages])
+
+
+def test_first_focal_plane_of_an_svs_is_stored():
+    full, half = [R, G, B], [np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)]
+    other, other_half = [np.roll(p, 7, 1) for p in full], [np.roll(p, 7, 1) for p in half]
+    for pages in ([(full, "0.0"), (half, None), (other, "2.0"), (other_half, None)], [(full, None), (other, None), (half, None), (other_half, None)],
+                  [(full, "0"), (other, "2"), (other_half, "2"), (half, "0")]):
+        slide = planes_file(pages)
+        for level, want in enumerate((full, half)):
+            out, p, j = convert(slide, "--level", level)
+            says(p.err, "2 focal planes, of which the first is stored")
+            expect((pixels(out) == np.dstack(want)).all() and "damage" not in p.err.replace("damaged tiles", ""), "level %d: %s", level, p.err)
+            recorded = attributes_of(out, "properties").get("wsi2h5.focal-planes")
+            expect(recorded in (b"2", "2"), "recorded: %r", recorded)
+        says(convert(slide, "--level", "2", status=1)[1].err, "levels 0 to 1")
+
+
+def test_ome_xml_that_contradicts_its_directory_is_refused():
+    xml = '<OME><Image><Pixels SizeX="%d" SizeY="%d" PhysicalSizeX="0.25" PhysicalSizeY="0.25"><TiffData/></Pixels></Image></OME>\0'
+    for size, status in ((SIDE, 0), ((640, 480), 1), ((320, 241), 1), ((160, 120), 1)):
+        p = convert(tiff([R, G, B], "a.ome.tif", tag_270=(2, (xml % size).encode())), status=status)[1]
+        expect(status == 0 or "OME-XML" in p.err and "320 x 240" in p.err, "%s: %s", size, p.err)
+
+
+# --- damage ---
+
+def test_what_openslide_refuses_is_no_damage():
+    slide = planes_file([([R, G, B], "0.0"), ([np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)], None), ([R, G, B], "2.0")])
+    out, p, j = convert(slide)
+    expect(j["status"] == "done" and "copy the slide again" not in p.err and not attributes_of(out).get("source_problem"), "%s %s", j, p.err)
+    t = Tiff(slide)
+    t.put_u32(t.links[-2], len(t.data) + 1000)  # the list of directories leads out of the file: that is damage
+    out, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=4)
+    says(p.err, "its list of directories leads out of the file")
+
+
+# --- folders ---
+
+def test_slides_that_are_left_out_of_a_folder_are_counted():
+    folder, lost = tmp("folder"), ["a.czi", "b.CZI", "c.isyntax", "d.vsi", "e.kfb", "f.sdpc", "g.svs.gz", "h.zip", "i.svs.part", "j.tif.crdownload"]
+    shutil.copy(tiff([R, G, B]), os.path.join(folder, "good.tif"))
+    for name in lost + ["notes.txt", "table.csv.gz", "a.h5"]:
+        put_file(os.path.join(folder, name), b"x")
+    p = run(WSI2H5, "-o", tmp("out"), folder)
+    said = [line for line in p.err.splitlines() if "left out" in line]
+    expect(len(said) == 1 and said[0].startswith("wsi2h5: 10 files were left out"), "%s", p.err)
+    says(said[0], ".czi 2", ".isyntax 1", ".svs.gz 1", ".svs.part 1", ".tif.crdownload 1", ".zip 1")
+    words = run(WSI2H5, "--print-inputs", "-o", tmp("o"), folder).out.split("\0")
+    expect(words[0] == "" and words[1] in said[0] and len(words) == 5, "%s", words)
+    expect("left out" not in run(WSI2H5, "-q", "-o", tmp("out"), folder).err, "with --quiet")
+
+
+def test_corpus_counts_them_too():
+    folder, out = tmp("folder"), os.path.join(tmp(), "corpus")
+    shutil.copy(made("--size", "600x600"), os.path.join(folder, "good.svs"))
+    put_file(os.path.join(folder, "b.czi"), b"x")
+    corpus = os.path.join(ROOT, "scripts", "corpus")
+    env = {**os.environ, "WSI2H5": WSI2H5, "H5SPEC": H5SPEC}
+    says(run(sys.executable, corpus, "plan", "-o", out, folder, env=env).err, "1 file was left out", ".czi 1")
+    says(run(sys.executable, corpus, "status", out, env=env, status=None).out, "1 file was left out", ".czi 1")
+
+
+def test_folder_of_pictures_alone_is_converted():
+    from PIL import Image
+    folder = tmp("pictures")
+    for name in ("a.png", "b.jpg", "c.JPEG"):
+        Image.fromarray(np.dstack([R, G, B])).save(os.path.join(folder, name), format="PNG" if "png" in name else "JPEG")
+    out = tmp("out")
+    run(WSI2H5, "-o", out, folder)
+    expect(sorted(os.listdir(out)) == ["a.h5", "b.h5", "c.h5"], "%s", os.listdir(out))
+    shutil.copy(tiff([R, G, B]), os.path.join(folder, "d.tif"))
+    out = tmp("out")
+    run(WSI2H5, "-o", out, folder)
+    expect(os.listdir(out) == ["d.h5"], "pictures beside a slide: %s", os.listdir(out))
+
+
+# --- DICOM ---
+
+def dicom_level():
+    return Level(made("--size", "300x280", "--tile", "128", "--complete-tiles", "--no-thumbnail", "--photometric", "ycbcr"))
+
+
+def of_class(data, uid):
+    """The same instance with another SOP class, of the same length."""
+    return data.replace(b"1.2.840.10008.5.1.4.1.1.77.1.6", uid.encode().ljust(30, b"\0"))
+
+
+OTHERS = {"annotation": "1.2.840.10008.5.1.4.1.1.91.1", "segmentation": "1.2.840.10008.5.1.4.1.1.66.4",
+          "report": "1.2.840.10008.5.1.4.1.1.88.22", "ct": "1.2.840.10008.5.1.4.1.1.2", "photograph": "1.2.840.10008.5.1.4.1.1.77.1.4"}
+
+
+def test_other_dicom_objects_in_a_folder_are_no_failed_slides():
+    folder, level = tmp("dicom"), dicom_level()
+    write(os.path.join(folder, "slide.dcm"), instance(level, series="1.2.3"))
+    for k, (name, uid) in enumerate(OTHERS.items()):
+        put_file(os.path.join(folder, name + ".dcm"), of_class(bytes_in(write(os.path.join(tmp(), "x.dcm"), instance(level, series="1.2.4.%d" % k))), uid))
+    write(os.path.join(folder, "overview.dcm"), instance(level, series="1.2.5", image_type="ORIGINAL\\PRIMARY\\OVERVIEW\\NONE"))
+    put_file(os.path.join(folder, "same.dcm"), of_class(bytes_in(write(os.path.join(tmp(), "x.dcm"), instance(level, series="1.2.3"))) + bytes(9999),
+                                                        OTHERS["annotation"]))
+    out = tmp("out")
+    p = run(WSI2H5, "-o", out, folder)
+    expect(sorted(os.listdir(out)) == ["slide.h5"] and "1 converted" in p.err and " 0 failed" in p.err, "%s %s", os.listdir(out), p.err)
+    says(run(WSI2H5, "-o", tmp("out"), os.path.join(folder, "ct.dcm"), status=1).err, "it is not a whole-slide image")
+    only = tmp("only")
+    shutil.copy(os.path.join(folder, "ct.dcm"), only)
+    says(run(WSI2H5, "-o", tmp("out"), only, status=None).err, "no slides, only other DICOM files")
+
+
+UN = struct.pack("<HH2sHI", 0x0019, 0x1010, b"UN", 0, 0xffffffff)
+ENDS = struct.pack("<HHI", 0xfffe, 0xe0dd, 0)
+
+
+def test_un_of_undefined_length_is_skipped():
+    level = dicom_level()
+    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(level, series="1.2.3")))
+    want = pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])
+    at = data.index(struct.pack("<HH2s", 0x0020, 0x000d, b"UI"))
+    inner_explicit = element(0x00191011, b"LO", "word")
+    inner_implicit = struct.pack("<HHI", 0x0019, 0x1011, 4) + b"word"
+    for inner in (b"", inner_explicit, inner_implicit):
+        for closed in (True, False):
+            more = UN + (item(inner, closed) if inner else b"") + ENDS
+            slide = put_file(os.path.join(tmp(), "un.dcm"), data[:at] + more + data[at:])
+            expect((pixels(convert(slide)[0]) == want).all(), "other pixels")
+
+
+def without(data, tag):
+    """The file without an element of short length."""
+    at = data.index(struct.pack("<HH", tag >> 16, tag & 0xffff))
+    return data[:at] + data[at + 8 + struct.unpack_from("<H", data, at + 6)[0]:]
+
+
+def test_number_of_frames_may_be_absent():
+    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(dicom_level(), series="1.2.3")))
+    want = pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])
+    expect((pixels(convert(put_file(os.path.join(tmp(), "n.dcm"), without(data, 0x00280008)))[0]) == want).all(), "other pixels")
+
+
+def test_deflated_and_extended_dicom():
+    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(dicom_level(), series="1.2.3")))
+    syntax = b"1.2.840.10008.1.2.4.50"
+    deflated = put_file(os.path.join(tmp(), "d.dcm"), data.replace(syntax, b"1.2.840.10008.1.2.1.99"))
+    says(convert(deflated, status=1)[1].err, "deflated as a whole")
+    extended = put_file(os.path.join(tmp(), "e.dcm"), data.replace(syntax, b"1.2.840.10008.1.2.4.51"))
+    expect((pixels(convert(extended)[0]) == pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])).all(), "other pixels")
+
+
+main(globals())
