@@ -701,7 +701,7 @@ def test_numbers_that_cannot_be():
 
 OTHERS = [  # what differs, words of the message
     ({"syntax": "1.2.840.10008.1.2.4.201"}, "High-Throughput JPEG 2000"), ({"syntax": "1.2.840.10008.1.2.1"}, "not compressed"),
-    ({"syntax": "1.2.840.10008.1.2.4.51"}, "JPEG of 12 bits"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
+    ({"syntax": "1.2.840.10008.1.2.4.51", 0x00280101: us(0x00280101, 12)}, "its pixels are not 8-bit colour or gray (level 0: extended JPEG"), ({"syntax": "1.2.3.4"}, "1.2.3.4"),
     ({0x00280002: us(0x00280002, 1), 0x00280004: element(0x00280004, b"CS", "MONOCHROME1")}, "its gray is inverted (MONOCHROME1)"),
     ({0x00280002: us(0x00280002, 1)}, "its pixels are not 8-bit colour or gray"),
     ({0x00280100: us(0x00280100, 16)}, "its pixels are not 8-bit colour or gray"),

@@ -331,6 +331,7 @@ static bool type_is(const struct dicom_instance *i, int number, const char *word
 struct belonging {
     char series[DICOM_UID];
     struct dicom_instance kind; /* only sop_class and type */
+    bool is_list;               /* a DICOMDIR */
 };
 
 static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct dicom_element *e,
@@ -338,6 +339,7 @@ static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct
 {
     struct belonging *b = ctx;
     (void)p;
+    b->is_list |= e->tag >> 16 == 0x0004;
     if (e->tag == DICOM_TAG(0x0008, 0x0008))
         dicom_file_text(f, e, b->kind.type, sizeof b->kind.type);
     if (e->tag == DICOM_TAG(0x0008, 0x0016))
@@ -354,7 +356,7 @@ static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct
 static bool is_no_level(const struct dicom_instance *i)
 {
     static const char *const words[] = {"LABEL", "OVERVIEW", "THUMBNAIL", "LOCALIZER"};
-    bool is = !dicom_instance_is_slide(i);
+    bool is = i->sop_class[0] && !dicom_instance_is_slide(i);
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         is = is || type_is(i, 2, words[k]);
     return is;
@@ -372,14 +374,14 @@ bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other)
     const bool good = dicom_file_open(&f, file) && dicom_file_walk(&f, take_series, &b);
     slide_file_close(file);
     errno = f.code;
-    *is_other = good && is_no_level(&b.kind);
+    *is_other = good && (b.is_list || is_no_level(&b.kind));
     memcpy(uid, b.series, sizeof b.series);
     return good && uid[0];
 }
 
 /* --- what an instance is --- */
 
-enum { LEAST_TILE = 8, MOST_TILE = 4096 };
+enum { LEAST_TILE = 8, MOST_TILE = 4096, ABSENT = -2 };
 
 /* --- the values that are read --- */
 
@@ -531,7 +533,11 @@ static enum dicom_step visit(void *ctx, struct dicom_file *f, const struct dicom
 /* A file without NumberOfFrames has those of its picture; dicom_frames.h compares them. */
 static void take_frames(struct dicom_instance *i)
 {
-    if (i->frames == -1 && i->cols > 0 && i->rows > 0 && i->width > 0 && i->height > 0)
+    if (i->frames == ABSENT)
+        i->frames = -1;
+    else
+        return;
+    if (i->cols > 0 && i->rows > 0 && i->width > 0 && i->height > 0)
         i->frames = ((i->width + i->cols - 1) / i->cols) * ((i->height + i->rows - 1) / i->rows);
 }
 
@@ -542,7 +548,7 @@ int dicom_instance_read(struct dicom_instance *i, const struct slide_file *file,
                                  .height = -1,
                                  .cols = -1,
                                  .rows = -1,
-                                 .frames = -1,
+                                 .frames = ABSENT,
                                  .samples = -1,
                                  .planar = -1,
                                  .bits_allocated = -1,
