@@ -42,8 +42,8 @@ PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(B)/libh5j2k.so)
 
 # the configuration, the commit and the list of sources, as files that change when these do
-BUILDS   := $(filter-out help clean uninstall check check-installed check-all demo bench deb check-releases lint lint-%, \
-              $(or $(MAKECMDGOALS),all))
+BUILDS   := $(filter-out help clean uninstall check check-installed check-all demo bench deb check-releases \
+              lint lint-%, $(or $(MAKECMDGOALS),all))
 state    := $(if $(BUILDS),$(shell scripts/build-state $(B) '$(CC) $(CFLAGS) $(BASE) $(DEFS) $(GENCODE)' '$(ARCHS)'))
 
 show      = $(if $(call on,$(V)),,@echo '$(1)';)mkdir -p $(@D) &&

@@ -75,6 +75,7 @@ CUDA_CFLAGS := $(CUDA_INC:%=-isystem %)
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) \
               -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) -lstdc++ -ldl -lrt)
 # Kernels: of ARCH (sm_90, say; several words; all), else for the GPUs here, else all that this toolkit knows
+override ARCH := $(filter-out native,$(ARCH))
 NVCC_ARCH := $(if $(call on,$(CUDA)),$(sort $(shell $(NVCC) --list-gpu-code 2>/dev/null)))
 ALL_ARCH  := $(filter $(NVCC_ARCH),sm_80 sm_86 sm_89 sm_90 sm_100 sm_120) compute_90
 GPUS      := $(if $(call on,$(CUDA))$(ARCH),$(if $(ARCH),,$(addprefix sm_,$(sort $(subst .,,$(shell \
