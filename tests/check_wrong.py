@@ -205,7 +205,8 @@ def test_files_that_are_no_store():
     data = bytes_in(store(good()))
     for bad, *words in ((file_of("half.h5", data[:len(data) * 2 // 3]), "truncated", "make it again"), (file_of("short.h5", data[:-1]), "truncated"),
                         (file_of("empty.h5", ""), "empty"), ("/nowhere/store.h5", "No such file"),
-                        (file_of("text.h5", "not HDF5 at all" * 10), "not an HDF5 file; convert first: wsi2h5 -o stores/ "),
+                        (file_of("text.h5", "not HDF5 at all" * 10), "not an HDF5 file; make it again: delete it and repeat the command that made it"),
+                        (file_of("a slide.svs", "not HDF5 at all" * 10), "not an HDF5 file; convert first: wsi2h5 -o stores/ '"),
                         (spectrum(store(good())), "is a result; a store made by wsi2h5 is needed")):
         process_with(bad, *words)
 
@@ -267,6 +268,46 @@ CHANGES = [  # what is done to the open store, words
 def test_stores_that_were_changed():
     for change, *words in CHANGES:
         process_with(victim(change), *words)
+
+
+PASTED = [  # of messages: where the command begins in them
+    (lambda at: [H5SPEC, "run", "-o", tmp(), at("slide.svs", good())], "first: "),
+    (lambda at: [H5SPEC, "run", "-o", tmp(), os.path.dirname(at("folder/slide.svs", good()))], "first: "),
+    (lambda at: [H5SPEC, "report", "-o", os.path.join(tmp(), "it's.html"), at("store.h5", store(good()))], "; run "),
+    (lambda at: [H5SPEC, "compare", os.path.dirname(at("results/r.h5", spectrum(store(good())))), at("r.h5", spectrum(store(good())))], "first: "),
+    (lambda at: [H5SPEC, "verify", left_open(at("store.h5", store(good())))], "; or run: "),
+]
+
+
+def left_open(path):
+    """As a program that died has left it: the flags of consistency are set."""
+    data = bytearray(bytes_in(path))
+    data[8], data[11] = 3, 1
+    put_file(path, data)
+    return path
+
+
+def test_commands_in_messages_work_when_pasted():
+    """The paths in them are words for a shell, also where the message shows them otherwise. Without room for a whole command there is none."""
+    say = "".join('%s() { printf "%%s\\0" %s "$@"; }; ' % (name, name) for name in ("wsi2h5", "h5spec", "h5clear"))
+    for make, before in PASTED:
+        for name in ("it's (odd) $x; `y`", "-o", "~", os.fsdecode(b"\xff\x1b[31m'\\"), "\u202eabc\ttab", "x" * 200):
+            folder = tmp()
+            def at(path, source):
+                to = os.path.join(folder, name, path)
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                return shutil.copy(source, to)
+            argv = make(at)
+            err = next((x for x in os.fsdecode(run(*argv, status=None).stderr).split("\n") if before in x), None)
+            expect(err, "%s: no command", argv)
+            p = run("bash", "-c", say + err.split(before)[-1])
+            words = os.fsdecode(p.stdout).split("\0")
+            given = [a for a in argv if os.path.join(folder, name) in a]
+            expect(given[0] in words, "%s: %r gives %r, not %r", argv, err, words, given)
+    long = os.path.join(tmp(), *["y" * 200] * 5, "slide.svs")
+    os.makedirs(os.path.dirname(long))
+    err = run(H5SPEC, "run", "-o", tmp(), shutil.copy(good(), long), status=1).err
+    expect("wsi2h5" not in err, "a command that is cut off: %s", err)
 
 
 def test_a_slide_must_be_converted_first():

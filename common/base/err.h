@@ -30,6 +30,10 @@ enum err_kind {
     ERR_DISK     /* too little room on a disk */
 };
 
+/* The remedy for a store or a result that is damaged or was changed: which slide or store it was
+ * made of is not known for sure. */
+#define ERR_MAKE_AGAIN "make it again: delete it and repeat the command that made it"
+
 struct err {
     char msg[1024]; /* one line without newline, cut when longer; "" while nothing is wrong */
     enum err_kind kind;

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -60,7 +61,7 @@ static bool is_printable(const char *s)
     return true;
 }
 
-void path_print_quoted(FILE *f, const char *path)
+static void put_quoted(FILE *f, const char *path)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                "_-./+:@%,=";
@@ -72,6 +73,32 @@ void path_print_quoted(FILE *f, const char *path)
         put_plain(f, path);
     else
         put_escaped(f, path);
+}
+
+char *path_quoted(const char *path)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f)
+        memory_end();
+    put_quoted(f, path);
+    if (fclose(f))
+        memory_end();
+    return text;
+}
+
+int path_remedy(struct err *e, const char *remedy, const char *path)
+{
+    if (!e)
+        return -1;
+    char *word = path_quoted(path);
+    const size_t used = strlen(e->msg), room = sizeof e->msg - used;
+    const int n = snprintf(e->msg + used, room, "; %s %s", remedy, word);
+    if (n < 0 || (size_t)n >= room)
+        e->msg[used] = 0;
+    free(word);
+    return -1;
 }
 
 const char *path_stem(const char *path, size_t *n)

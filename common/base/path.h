@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 /* --- parts of paths --- */
 
@@ -16,9 +15,13 @@
 const char *path_base_name(const char *path);
 /* Replaces each mention of `path` in a message by its base name: pages must not show folders. */
 void path_drop_folder(char *message, const char *path);
-/* Prints a path as a word of a shell command, which is the same path when it is pasted into bash or
- * zsh, whatever characters it has. */
-void path_print_quoted(FILE *f, const char *path);
+/* A path as a word of a shell command, which names the same file when it is pasted into bash or zsh,
+ * whatever characters it has. Every message that has a command takes its paths from here. Owned by
+ * the caller. */
+char *path_quoted(const char *path);
+/* Puts "; REMEDY PATH" behind a message, such as "; convert first: wsi2h5 -o stores/ 'a b.svs'", or
+ * nothing if it would be cut off: a command must be whole. Returns -1. */
+int path_remedy(struct err *e, const char *remedy, const char *path);
 /* The name of a slide: the base name of its store without ".h5". Points into path; *n gets its
  * length. */
 const char *path_stem(const char *path, size_t *n);

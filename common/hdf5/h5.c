@@ -236,7 +236,7 @@ static int check_crc(hid_t ds, const char *name, const void *data, size_t bytes,
         return err_add(e, "%s", name);
     return codec_crc32(data, bytes) == want
                ? 0
-               : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
+               : err_set(e, "%s is damaged (CRC mismatch); " ERR_MAKE_AGAIN, name);
 }
 
 int h5_read_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims,

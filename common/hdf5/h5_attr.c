@@ -310,8 +310,8 @@ static int check_value(struct guard_attribute *a, uint32_t want, struct err *e)
     const uint32_t crc = text ? codec_crc32(text, strlen(text)) : codec_crc32(a->value, n);
     return crc == want ? 0
                        : err_set(e,
-                                 "attribute %s was changed by another program%s (CRC mismatch); "
-                                 "make the file again",
+                                 "attribute %s was changed by another program%s (CRC "
+                                 "mismatch); " ERR_MAKE_AGAIN,
                                  a->name, of_text ? ", or is damaged" : "");
 }
 
@@ -320,7 +320,7 @@ static int check_sealed(uint32_t name, uint32_t value, struct err *e)
     for (struct guard_attribute *a = last.all.first; a; a = a->next)
         if (a->name_crc32 == name)
             return check_value(a, value, e);
-    return err_set(e, "another program has removed or renamed an attribute; make the file again");
+    return err_set(e, "another program has removed or renamed an attribute; " ERR_MAKE_AGAIN);
 }
 
 int h5_check_seal(hid_t object, struct err *e)

@@ -153,7 +153,7 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
         h5_error(e, "%s: HDF5 cannot open it", path);
         h.kind = h5_system_failed() ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);
         if (h.kind != H5_ERROR)
-            err_set(e, "%s: damaged: HDF5 cannot open it; make it again", path);
+            err_set(e, "%s: damaged: HDF5 cannot open it; " ERR_MAKE_AGAIN, path);
     }
     H5Pclose(fapl);
 out:
@@ -197,7 +197,7 @@ static int check_format(hid_t file, const char *path, const struct h5_format *fo
         return err_set(e, "%s: format_version %" PRId64 "; this program reads %d", path, version,
                        format->version);
     if (h5_get_int(file, "complete", 1, 1, &complete, NULL))
-        return err_set(e, "%s: not complete: its writer was stopped; make it again", path);
+        return err_set(e, "%s: not complete: its writer was stopped; " ERR_MAKE_AGAIN, path);
     if (h5_check_seal(file, e))
         return err_add(e, "%s", path);
     return 0;

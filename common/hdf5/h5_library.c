@@ -2,6 +2,7 @@
 #include "common/hdf5/h5_library.h"
 
 #include "common/base/memory.h"
+#include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard_bytes.h"
 
@@ -229,22 +230,6 @@ static bool own_folder(const struct codec *c, char full[H5_PLUGIN_PATH])
     return false;
 }
 
-/* A word of a shell's command line: as it is where nothing in it means something to the shell, else
- * in single quotes. */
-static char *shell_word(const char *s)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_./:=,+@%-";
-    char *out = memory_need(4 * strlen(s) + 3, 1), *to = out;
-    if (*s && strspn(s, plain) == strlen(s))
-        return strcpy(out, s);
-    *to++ = '\'';
-    for (; *s; s++)
-        to = *s == '\'' ? stpcpy(to, "'\\''") : (*to = *s, to + 1);
-    strcpy(to, "'");
-    return out;
-}
-
 bool h5_plugin_command(const struct codec *c, const char *path, const int64_t size[3],
                        char **command)
 {
@@ -255,11 +240,11 @@ bool h5_plugin_command(const struct codec *c, const char *path, const int64_t si
     *command = NULL;
     if (!found && !own_folder(c, folder))
         return false;
-    char *quoted = shell_word(folder), *file = shell_word(path);
-    *command = memory_print(
-        "%s%s%sh5dump -d /pixels -s %" PRId64 ",%" PRId64 ",0 -c 1,%" PRId64 ",%" PRId64 " %s%s",
-        found ? "" : "HDF5_PLUGIN_PATH=", found ? "" : quoted, found ? "" : " ", size[0] / 2,
-        (size[1] - n) / 2, n, size[2], *path == '-' ? "./" : "", file);
+    char *quoted = path_quoted(folder), *file = path_quoted(path);
+    *command = memory_print("%s%s%sh5dump -d /pixels -s %" PRId64 ",%" PRId64 ",0 -c 1,%" PRId64
+                            ",%" PRId64 " %s",
+                            found ? "" : "HDF5_PLUGIN_PATH=", found ? "" : quoted, found ? "" : " ",
+                            size[0] / 2, (size[1] - n) / 2, n, size[2], file);
     free(quoted);
     free(file);
     return found;
@@ -295,6 +280,16 @@ enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours)
     return head_holds(fd, HEAD, format) ? if_ours : H5_OTHER;
 }
 
+/* A slide, or what has the name of a store or a result. */
+static int not_hdf5(const char *path, struct err *e)
+{
+    const size_t n = strlen(path);
+    if (n > 3 && !strcmp(path + n - 3, ".h5"))
+        return err_set(e, "%s: not an HDF5 file; " ERR_MAKE_AGAIN, path);
+    err_set(e, "%s: not an HDF5 file", path);
+    return path_remedy(e, "convert first: wsi2h5 -o stores/", path);
+}
+
 /* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
 int h5_look_at_head(struct h5_head *h, const char *path, const char *format, struct err *e)
 {
@@ -317,27 +312,27 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     if (n == 0)
         return err_set(e, "%s: the file is empty", path);
     if (n < sizeof b || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
-        return err_set(e, "%s: not an HDF5 file; convert first: wsi2h5 -o stores/ %s", path, path);
+        return not_hdf5(path, e);
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
         guard_u64(b + 20) != UINT64_MAX) {
         h->kind = h5_judge(h->fd, format, H5_UNKNOWN);
         return err_set(e,
                        "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
-                       "program, such as h5repack, has made or rewritten it; make it again",
+                       "program, such as h5repack, has made or rewritten it; " ERR_MAKE_AGAIN,
                        path, b[8]);
     }
     if (guard_u64(b + 28) > (uint64_t)st.st_size) {
         h->kind = h5_judge(h->fd, format, H5_UNFINISHED);
-        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; make it again",
+        return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; " ERR_MAKE_AGAIN,
                        path, (uint64_t)st.st_size, guard_u64(b + 28));
     }
     if (b[8] == 3 && (b[11] & (WRITER | SWMR_WRITER))) {
         h->kind = H5_ERROR;
-        return err_blame(
+        err_blame(
             e, ERR_TROUBLE,
-            "%s: open for writing in another program, or left so by one that died; wait "
-            "for it, or run h5clear -s %s",
-            path, path);
+            "%s: open for writing in another program, or left so by one that died; wait for it",
+            path);
+        return path_remedy(e, "or run: h5clear -s", path);
     }
     h->root = guard_u64(b + 36);
     return 0;

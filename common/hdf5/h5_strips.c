@@ -115,8 +115,7 @@ static int check_stored_crc(struct h5_strips *m, struct err *e)
             return -1;
         crc = codec_crc32_more(crc, m->stored, m->n);
     }
-    return crc == want ? 0
-                       : err_set(e, "%s is damaged (CRC mismatch); make the file again", m->name);
+    return crc == want ? 0 : err_set(e, "%s is damaged (CRC mismatch); " ERR_MAKE_AGAIN, m->name);
 }
 
 /* Unpacks the strip into m->room. */
@@ -128,7 +127,7 @@ static int unpack_strip(const struct h5_strips *m, struct err *e)
         err_set(e, "%s is JPEG, which this build cannot decode", m->name);
         return H5_NO_LIBRARY;
     case CODEC_NO_MEMORY: return err_memory(e);
-    default: return err_set(e, "%s is damaged: cannot unpack it; make the file again", m->name);
+    default: return err_set(e, "%s is damaged: cannot unpack it; " ERR_MAKE_AGAIN, m->name);
     }
 }
 

@@ -137,7 +137,7 @@ int result_check_sum(const struct result_params *p, const struct result_counts *
         sum += c->histogram[k];
     return sum == result_samples(p, c)
                ? 0
-               : err_set(e, "the histogram is damaged: it does not add up; make the file again");
+               : err_set(e, "the histogram is damaged: it does not add up; " ERR_MAKE_AGAIN);
 }
 
 /* --- maps --- */
@@ -263,8 +263,8 @@ int result_check_values(const struct result_params *p, const struct result_map *
     for (int64_t k = 0; k < n; k++) {
         const double x = result_map_value(m, k);
         if (!isnan(x) && !(x >= low && x <= high))
-            return err_set(e, "%s has %g %s, which is out of range; make the file again",
-                           m->kind->name, x, m->kind->unit);
+            return err_set(e, "%s has %g %s, which is out of range; " ERR_MAKE_AGAIN, m->kind->name,
+                           x, m->kind->unit);
     }
     return 0;
 }

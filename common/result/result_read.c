@@ -270,7 +270,7 @@ static int check_data_crc(const struct result_params *p, const struct result_sli
 {
     return result_data_crc(p, s) == (uint32_t)s->data_crc32
                ? 0
-               : err_set(e, "it is damaged (data_crc32 does not match); make the file again");
+               : err_set(e, "it is damaged (data_crc32 does not match); " ERR_MAKE_AGAIN);
 }
 
 /* --- slides of a table --- */
@@ -495,7 +495,7 @@ static int check_layout(hid_t dataset, int map, struct err *e)
 {
     return h5_is_contiguous(dataset)
                ? 0
-               : err_set(e, "%s: another program has rewritten it; make the file again",
+               : err_set(e, "%s: another program has rewritten it; " ERR_MAKE_AGAIN,
                          result_map_kind(map)->name);
 }
 
@@ -535,8 +535,7 @@ static int check_totals(const struct result *r, const struct result_counts *sum,
         sum->overflow != t->overflow || sum->outside != t->outside ||
         memcmp(sum->touching, t->touching, sizeof sum->touching) ||
         memcmp(sum->histogram, t->histogram, (size_t)r->params.bins * sizeof *t->histogram))
-        return err_set(e, "%s: the totals are not the sum of the slides; make the file again",
-                       r->path);
+        return err_set(e, "%s: the totals are not the sum of the slides; " ERR_MAKE_AGAIN, r->path);
     return 0;
 }
 
@@ -616,7 +615,7 @@ static int check_map(struct result_rows *m, const struct result_params *p, struc
         bad = check_rows(m, p, j, step < m->ny - j ? step : m->ny - j, values, &crc, &why, e);
     free(values);
     if (!bad && crc != want)
-        bad = err_set(e, "%s is damaged (CRC mismatch); make the file again", m->kind->name);
+        bad = err_set(e, "%s is damaged (CRC mismatch); " ERR_MAKE_AGAIN, m->kind->name);
     if (!bad && *why.msg)
         bad = err_copy(e, &why);
     return bad;

@@ -237,7 +237,7 @@ static int check_chunk(const struct store *s, const struct store_chunk *c, int64
                ? 0
                : err_set(e,
                          "chunk %lld lies outside the file, which another program, such as "
-                         "h5repack, has rewritten, or which is damaged; make it again",
+                         "h5repack, has rewritten, or which is damaged; " ERR_MAKE_AGAIN,
                          (long long)k);
 }
 
@@ -356,7 +356,7 @@ static int read_table(const struct store *s, int k, uint64_t address, int64_t ro
                      : err_set(e, "%s: the file ends too early", name);
     return t.crc32 == codec_crc32(out, n)
                ? 0
-               : err_set(e, "%s is damaged (CRC mismatch); make the file again", name);
+               : err_set(e, "%s is damaged (CRC mismatch); " ERR_MAKE_AGAIN, name);
 }
 
 /* The place of chunk k of a group, for HDF5's index. */
@@ -405,7 +405,7 @@ static int check_first(const struct store *s, int64_t number, const struct store
     return same || ask_index(s, number, k, &offset) || offset == list[k].offset
                ? 0
                : err_set(e, "another program, such as h5repack, has rewritten the file, and its "
-                            "chunks lie elsewhere now; make it again");
+                            "chunks lie elsewhere now; " ERR_MAKE_AGAIN);
 }
 
 static int map_group(const struct store *s, const uint64_t places[TABLES], int64_t number,
@@ -832,7 +832,7 @@ static int check_content(struct store *s, bool tissue, struct store_content *c, 
                ? 0
                : err_set(e,
                          "%s: content_crc32 is not that of its attributes, tissue map, thumbnail "
-                         "and tiles: another program has changed it; make it again",
+                         "and tiles: another program has changed it; " ERR_MAKE_AGAIN,
                          s->path);
 }
 

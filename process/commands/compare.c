@@ -683,9 +683,9 @@ int compare_main(int argc, char **argv)
         a.paths[k] = argv[first + k];
         if (!folder_is(a.paths[k]))
             continue;
-        err_set(&e,
-                "%s: a folder; merge its results into one file first: h5spec merge -o CORPUS.h5 %s",
-                a.paths[k], a.paths[k]);
+        err_set(&e, "%s: a folder", a.paths[k]);
+        path_remedy(&e, "merge its results into one file first: h5spec merge -o CORPUS.h5",
+                    a.paths[k]);
         return command_usage_error(&compare_options, &e);
     }
     stop_catch_signals();

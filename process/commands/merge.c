@@ -162,6 +162,13 @@ static void put_options(FILE *f, const struct options *o)
     fputs(o->skip_duplicates ? " --skip-duplicates" : "", f);
 }
 
+static void put_word(FILE *f, const char *before, const char *path)
+{
+    char *word = path_quoted(path);
+    fprintf(f, " %s%s", before, word);
+    free(word);
+}
+
 /* The command that merges all resolutions, to be free()d. NULL: it would be too long for a message,
  * or a list of inputs cannot be named again. */
 static char *command_for_all(const struct options *o)
@@ -177,12 +184,9 @@ static char *command_for_all(const struct options *o)
     free(folder);
     fputs("h5spec merge", f);
     put_options(f, o);
-    fputs(" -o ", f);
-    path_print_quoted(f, output);
-    for (int k = 0; k < o->n_words; k++) {
-        fputc(' ', f);
-        path_print_quoted(f, o->words[k]);
-    }
+    put_word(f, "-o ", output);
+    for (int k = 0; k < o->n_words; k++)
+        put_word(f, "", o->words[k]);
     free(output);
     if (!fclose(f) && bytes <= MOST)
         return text;

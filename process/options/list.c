@@ -148,8 +148,8 @@ const char *list_only_stores(const struct list *l)
 
 static int has_no_stores(const char *folder, struct err *e)
 {
-    return err_set(e, "%s: a folder without stores; convert first: wsi2h5 -o stores/ %s", folder,
-                   folder);
+    err_set(e, "%s: a folder without stores", folder);
+    return path_remedy(e, "convert first: wsi2h5 -o stores/", folder);
 }
 
 static void expand_folder(struct list *out, const char *folder, enum list_kind kind)

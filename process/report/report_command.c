@@ -195,10 +195,13 @@ static int run(struct arguments *a, int argc, char **argv)
         return command_usage_error(&report_options, &e);
     const char *stores = list_only_stores(&a->files);
     if (stores) {
+        char *given = path_quoted(stores), *output = path_quoted(a->setup.output);
         err_set(&e,
-                "%s: stores, not results; run h5spec run -o results/ %s first, then h5spec report "
-                "-o %s results/",
-                stores, stores, a->setup.output);
+                "%s: stores, not results; run h5spec run -o results/ %s && h5spec report -o %s "
+                "results/",
+                stores, given, output);
+        free(given);
+        free(output);
         return cli_failed(&e);
     }
     if (a->files.n == 0 && a->files.failed > 0 && !a->setup.failed)

@@ -164,7 +164,7 @@ def command_run(o):
         return DONE
     say("jobs %s" % ", ".join("%s %s" % job for job in corpus.jobs().items()))
     if not o.wait:
-        say("see: %s status -o %s" % (sys.argv[0], shlex.quote(corpus.out)))
+        say("see: %s status -o %s" % (shlex.quote(sys.argv[0]), shlex.quote(corpus.out)))
         return DONE
     return wait(corpus.out)
 

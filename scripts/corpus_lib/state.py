@@ -16,6 +16,7 @@ import glob
 import json
 import os
 import shlex
+import sys
 
 from corpus_lib.files import (die, look, not_older, open_own, read_lines, say, stamp, stamp_of,
                               stem, values_of, write_list, write_whole)
@@ -286,7 +287,7 @@ def known_corpus(out):
     for name, path in corpus.run.get("programs", {}).items():
         os.environ.setdefault(name, path)
     if not corpus.is_known() and not corpus.withdrawn:
-        die("%s: not a corpus (it has no names.txt); begin one with: corpus run -o %s SLIDES" % (out, shlex.quote(out)))
+        die("%s: not a corpus (it has no names.txt); begin one with: %s run -o %s SLIDES" % (out, shlex.quote(sys.argv[0]), shlex.quote(out)))
     return corpus
 
 
