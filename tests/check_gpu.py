@@ -6,7 +6,9 @@ import itertools
 import h5py
 import numpy as np
 
+from check_features import check_derived, check_steps, slide_of
 from check_jpeg import KINDS, WRONG, changed_store, kind
+from check_oracle import check_flags, check_histogram, of_random_choices
 from lib import *
 
 SIZE = ("--size", "1700x2300")
@@ -82,6 +84,18 @@ def close_features(gpu, cpu, options):
 def test_against_the_cpu():
     for s in (store(made(*SIZE)), store(made(*SIZE), "--gray")):
         close(s)
+
+
+def test_random_options_against_definitions():
+    def check(c):
+        path, twin = c.stores()
+        result, p = cuda(path, *c.run), c.parameters
+        got = slide_of(result)
+        check_flags(got[1], path, c)
+        check_histogram(got, twin, c)
+        check_steps(got[1], twin, window=p["window"], stride=p["stride"])
+        check_derived(got, (p["high"] - p["low"]) / p["bins"], p["window"], p["stride"])
+    of_random_choices(by_tier(12, 24, 100), check)
 
 
 def test_windows_strides_tapers():

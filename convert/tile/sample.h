@@ -17,7 +17,9 @@
  *                  the fourth part of the variance is the largest
  *
  * The blocks come from the coefficients of a JPEG tile, or from pixels. Sums are whole numbers, so
- * that the order of the tiles does not matter. It needs 32 cells.
+ * that the order of the tiles does not matter. It needs 32 cells. Of n sorted values the median is
+ * number n / 2, from 0, and the percentiles are numbers n / 20 and n - 1 - n / 20. A neighbour's
+ * gray is rounded down. Only whole cells of a tile count.
  *
  * One thread at a time.
  */

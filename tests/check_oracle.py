@@ -1,0 +1,207 @@
+"""Every number of a result and of a store against its definition in float64 and integers, for random slides and options.
+
+A run prints its seed; ORACLE_SEED=N repeats it.
+"""
+import random
+
+import h5py
+import numpy as np
+
+import reference
+from check_features import (COUNTED, DAMAGED, EDGE, LEFT_OUT, MISSING, NO_TISSUE, check_derived, check_steps, compare_result, percent_of, slide_of,
+                            tissue_areas, touching)
+from lib import *
+
+SEED = int(os.environ.get("ORACLE_SEED", time.time_ns() // 1000 % 1000000))
+STUB = os.path.join(BUILD, "tests", "h5spec_stub")
+
+
+class Choice:
+    """A random slide, how it is converted, and how it is computed."""
+
+    def __init__(self, seed):
+        r = random.Random(seed)
+        wide, high = r.randint(262, 800), r.randint(262, 800)
+        self.slide = ["--size", "%dx%d" % (wide, high), "--tile", r.choice(("64", "128", "240", "256")), "--seed", seed % 1000, "--photometric", "ycbcr"]
+        if r.random() < 0.6:
+            self.slide += ["--tissue", r.choice(("section", "none", "rect:0,0,%d,%d" % (wide // 2, high), "rect:40,70,%d,%d" % (wide - 60, high // 3)))]
+        self.damaged = r.random() < 0.5
+        if self.damaged:
+            self.slide += ["--missing", "0,0", "--garbage", "1,1"]
+        self.conversion = ["--stripe-rows", r.choice((256, 512)), "--group-bytes", r.choice(("1", "400K", "256M"))]
+        self.conversion += r.choice(((), (), ("--gray",), ("--tissue-only",), ("--tissue-thresholds", "0.3,0.1"), ("--no-tissue",)))
+        self.codec = r.choice(("deflate", "none", "keep", "lz4"))
+        p = self.parameters = {"window": r.choice((64, 128, 256)), "sigma": r.choice((0, 0.5, 1.0, 1.5)), "bins": r.choice((400, 1600, 3001)),
+                               "hann": r.random() < 0.3}
+        p["stride"] = r.choice((p["window"] // 2, p["window"], 50, 100))
+        p["stride"] = min(p["stride"], p["window"])
+        p["low"], p["high"] = r.choice(((0.0, 160.0), (0.0, 160.0), (10.0, 90.0)))
+        self.only, self.skip = r.random() < 0.5 and "--no-tissue" not in self.conversion, r.random() < 0.4
+        self.min_tissue = r.choice((0.0, 0.1, 0.5, 0.9, 1.0)) if self.only else 0.5
+        self.run = ["--window", p["window"], "--stride", p["stride"], "--sigma", p["sigma"], "--bins", p["bins"], "--range", "%g:%g" % (p["low"], p["high"]),
+                    "--taper", "hann" if p["hann"] else "rectangular"]
+        self.run += ["--tissue-only", "--min-tissue", self.min_tissue] * self.only + ["--skip-damaged"] * self.skip
+        self.run += ["--accept-damage"] * self.damaged
+        self.threads, self.order = r.choice((1, 2)), r
+
+    def stores(self):
+        """The store, and one of the same pixels that h5py reads."""
+        slide = made(*self.slide, name="oracle")
+        more = ["--accept-damage"] if self.damaged else []
+        return [store(slide, "--codec", codec, *self.conversion, *more) for codec in (self.codec, "none")]
+
+    def __str__(self):
+        return "ORACLE_SEED=%d: mkslide %s; wsi2h5 --codec %s %s; h5spec run %s" % (SEED, " ".join(map(str, self.slide)), self.codec,
+            " ".join(map(str, self.conversion)), " ".join(map(str, self.run)))
+
+
+def flags_of(path, c):
+    """[ny][nx] of window_flags, from the store alone."""
+    n, stride, radius = c.parameters["window"], c.parameters["stride"], int(np.ceil(3 * c.parameters["sigma"]))
+    with h5py.File(path, "r") as f:
+        ny, nx = ((f.attrs[k] - n) // stride + 1 for k in ("height", "width"))
+    flags, areas = np.zeros((ny, nx), int), tissue_areas(path, (ny, nx), n, stride)
+    for bit, status in ((MISSING, 1), (DAMAGED, 2), (LEFT_OUT, 3)):
+        flags |= bit * touching(path, status, n, stride, radius)
+    flags[[0, -1]] |= EDGE
+    flags[:, [0, -1]] |= EDGE
+    lacks = areas < c.min_tissue * n * n if c.only else np.zeros((ny, nx), bool)
+    flags |= NO_TISSUE * lacks
+    return flags | COUNTED * ~(lacks | ((flags & DAMAGED != 0) & c.skip)), percent_of(areas, (ny, nx), n)
+
+
+def check_flags(data, path, c):
+    flags, percent = flags_of(path, c)
+    expect(np.array_equal(data["window_flags"], flags), "flags: %s, not %s", data["window_flags"].tolist(), flags.tolist())
+    expect(np.array_equal(data["window_tissue"], percent), "tissue of windows")
+
+
+def check_histogram(got, path, c):
+    """Counts, and means of the histogram, of the windows that count."""
+    p, (attrs, data, _) = c.parameters, got
+    counted = data["window_flags"] & COUNTED != 0
+    width, taper = (p["high"] - p["low"]) / p["bins"], 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(p["window"]) / p["window"])
+    want = np.zeros(p["bins"] + 2, np.int64)
+    smooth = reference.smooth(reference.gray(pixels(path)), p["sigma"])
+    for j, i, db in reference.decibels(smooth, p["window"], p["stride"], taper if p["hann"] else None):
+        if counted[j, i]:
+            k = np.clip(np.floor((db - p["low"]) / width).astype(np.int64), -1, p["bins"])
+            want += np.bincount(k.ravel() + 1, minlength=p["bins"] + 2)
+    have = np.concatenate([[attrs["underflow"]], data["histogram"], [attrs["overflow"]]]).astype(np.int64)
+    expect(have.sum() == want.sum() == attrs["samples"] == attrs["windows"] * p["window"] ** 2 == counted.sum() * p["window"] ** 2, "samples")
+    moved = np.abs(have - want).sum() / 2 / max(1, want.sum())
+    expect(moved <= 0.01, "%.4f of the mass in another bin", moved)
+    middle, n = p["low"] + (np.arange(p["bins"]) + 0.5) * width, data["histogram"].sum()
+    mean = (data["histogram"] * middle).sum() / n if n else np.nan
+    std = np.sqrt((data["histogram"] * (middle - mean) ** 2).sum() / n) if n else np.nan
+    expect(np.allclose([attrs["mean_db"], attrs["std_db"]], [mean, std], rtol=0, atol=1e-6, equal_nan=True), "mean and std: %s, %s", mean, std)
+    for name, bit in (("missing", MISSING), ("damaged", DAMAGED), ("left_out", LEFT_OUT)):
+        expect(attrs["windows_" + name] == (counted & (data["window_flags"] & bit != 0)).sum(), "windows_%s", name)
+
+
+def in_parts(path, c, whole):
+    """The groups one by one, merged in random order: the same."""
+    groups = int(attributes_of(path)["group_count"])
+    parts = [spectrum(path, *c.run, "--groups", "%d-%d" % (g, g)) for g in range(1, groups + 1)]
+    c.order.shuffle(parts)
+    out = os.path.join(tmp(), "parts.h5")
+    run(H5SPEC, "merge", "-q", "-o", out, *parts)
+    equal(content(out), content(whole), "groups in another order")
+
+
+def of_random_choices(tries, check):
+    print("# ORACLE_SEED=%d" % SEED)
+    for k in range(tries):
+        c = Choice(SEED * 100 + k)
+        try:
+            check(c)
+        except Skip:
+            raise
+        except Exception as e:
+            raise Failed("%s | %s" % (c, e)) from e
+
+
+def test_every_number_of_random_results():
+    def check(c):
+        path, twin = c.stores()
+        result = os.path.join(tmp("oracle"), "r.h5")
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-j", c.threads, "-o", result, *c.run, path)
+        got = compare_result(result, path, twin, min_tissue=c.min_tissue, **c.parameters)
+        check_flags(got[1], path, c)
+        check_histogram(got, twin, c)
+        in_parts(path, c, result)
+    of_random_choices(by_tier(4, 12, 60), check)
+
+
+def test_random_results_over_the_stub_of_cuda():
+    """What the stub computes as a GPU would: steps, tissue, flags, and all that follows from maps and spectra."""
+    if not os.path.exists(STUB):
+        raise Skip("this build has no CUDA part: nvcc was not found, or CUDA=0")
+
+    def check(c):
+        path, twin = c.stores()
+        result, p = os.path.join(tmp("oracle"), "r.h5"), c.parameters
+        run(STUB, "run", "-q", "--device", "cuda", "-j", c.threads, "-o", result, *c.run, path)
+        got = slide_of(result)
+        check_flags(got[1], path, c)
+        check_steps(got[1], twin, window=p["window"], stride=p["stride"])
+        check_derived(got, (p["high"] - p["low"]) / p["bins"], p["window"], p["stride"])
+    of_random_choices(by_tier(4, 12, 60), check)
+
+
+# --- the store ---
+
+GLASS = ("gray", "range", "std", "rows", "columns", "grain")
+
+
+def glass_cells(tile):
+    """Of each cell of 32 x 32 px of a tile's gray: mean, std, gray of the darkest neighbour, the largest part of the variance (convert/tile/sample.h)."""
+    ny, nx = tile.shape[0] // 32, tile.shape[1] // 32
+    c = tile[:ny * 32, :nx * 32].reshape(ny, 4, 8, nx, 4, 8).transpose(0, 3, 1, 4, 2, 5)  # [cell][block][pixel]
+    block = c.mean((4, 5), keepdims=True)
+    rows, columns = c.mean(5, keepdims=True) - block, c.mean(4, keepdims=True) - block
+    parts = [((block - block.mean((2, 3), keepdims=True)) ** 2).mean((2, 3, 4, 5)), (rows ** 2).mean((2, 3, 4, 5)),
+             (columns ** 2).mean((2, 3, 4, 5)), ((c - block - rows - columns) ** 2).mean((2, 3, 4, 5))]
+    gray = block.mean((2, 3, 4, 5))
+    wide = np.pad(gray, 1, constant_values=np.inf)
+    least = np.min([wide[y:y + ny, x:x + nx] for y in range(3) for x in range(3)], axis=0)
+    return np.stack([gray, np.sqrt(sum(parts)), np.floor(least + 1e-9), np.argmax(parts, axis=0)], -1).reshape(-1, 4)
+
+
+def glass_of(path, dark):
+    gray, cells = reference.gray(pixels(path)), []
+    rows, columns = (attributes_of(path)[k] for k in ("chunk_rows", "chunk_cols"))
+    for y in range(0, gray.shape[0], rows):
+        for x in range(0, gray.shape[1], columns):
+            cells.append(glass_cells(gray[y:y + rows, x:x + columns]))
+    cells = np.concatenate(cells)
+    cells = cells[cells[:, 2] >= dark]
+    scanned = cells[(cells[:, 0] < 255) | (cells[:, 1] > 0)]
+    cells = scanned if len(scanned) >= 32 else cells
+    n = len(cells)
+    if n < 32:
+        return dict.fromkeys(GLASS)
+    level, std = np.sort(cells[:, 0]), np.sort(cells[:, 1])
+    return dict(zip(GLASS, (level[n // 2], level[n - 1 - n // 20] - level[n // 20], std[n // 2], *(float((cells[:, 3] == k).mean()) for k in (1, 2, 3)))))
+
+
+def test_what_the_glass_shows():
+    r, found = random.Random(SEED), 0
+    print("# ORACLE_SEED=%d" % SEED)
+    for k in range(by_tier(4, 12, 60)):
+        slide = made("--size", "%dx%d" % (r.randint(400, 1000), r.randint(400, 1000)), "--tile", r.choice(("128", "160", "256")), "--compression", "deflate",
+                     "--seed", SEED % 1000 + k, "--tissue-fraction", r.choice(("0.05", "0.3", "0.8", "1")), name="glass")
+        path = store(slide, "--codec", "none")
+        with h5py.File(path, "r") as f:
+            dark = f["tissue/mask"].attrs["dark"]
+            want = glass_of(path, dark)
+            for name in GLASS:
+                got, value = f.attrs.get("glass_" + name), want[name]
+                expect((got is None) == (value is None), "%s: glass_%s %s, not %s", path, name, got, value)
+                expect(value is None or abs(got - value) < 1e-6, "%s: glass_%s %s, not %s", path, name, got, value)
+            found += want["gray"] is not None
+    expect(found, "no slide had glass")
+
+
+if __name__ == "__main__":
+    main(globals())
