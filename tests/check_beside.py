@@ -94,6 +94,42 @@ def test_resolution_of_any_type():
         expect(abs(j["mpp_x"] - um) < 1e-6 and j["mpp_x"] == j["mpp_y"], "type %d: %s", kind, j["mpp_x"])
 
 
+def test_um_and_icc_where_openslide_decodes():
+    """YCbCr without JPEG."""
+    out, _, j = convert(tiff([R, G, B], photometric=6, tag_530=(3, [1, 1])))
+    expect((j["reader"], j["mpp_x"], j["mpp_y"]) == ("openslide", 0.25, 0.25), "%s", j)
+    with h5py.File(out, "r") as f:
+        expect("icc_profile" in f, "no profile")
+
+
+def strips(more):
+    """An uncompressed TIFF of one strip."""
+    data = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + np.dstack([R, G, B]).tobytes()
+    entries = {256: (4, [SIDE[0]]), 257: (4, [SIDE[1]]), 258: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 273: (4, [8]), 277: (3, [3]),
+               278: (4, [SIDE[1]]), 279: (4, [len(data) - 8]), **more}
+    head = directory_of(data, entries)
+    struct.pack_into("<I", data, 4, len(data))
+    return data, head
+
+
+def test_words_name_the_tag_that_decided():
+    for form, word in ((2, "signed"), (3, "floating-point")):
+        data, head = strips({339: (3, [form] * 3)})
+        p = convert(put_file(os.path.join(tmp(), "s.tif"), bytes(data + head + bytes(4))), status=1)[1]
+        says(p.err, "its strips are uncompressed, 3 %s samples of 8 bits" % word, "only unsigned 8-bit")
+        says(convert(tiff([R, G, B], tag_339=(3, [form] * 3)), status=1)[1].err, word)
+
+
+def test_a_loop_of_directories_is_one_picture():
+    data, head = strips({})
+    at = len(data)
+    out = convert(put_file(os.path.join(tmp(), "loop.tif"), bytes(data + head + struct.pack("<I", at))))[0]
+    expect((pixels(out) == np.dstack([R, G, B])).all(), "other pixels")
+    t = Tiff(tiff([R, G, B]))
+    t.put_u32(t.links[1], t.u32(4))
+    expect((pixels(convert(t.save(os.path.join(tmp(), "loop.tif")))[0]) == np.dstack([R, G, B])).all(), "tiles: other pixels")
+
+
 # --- masks, planes ---
 
 

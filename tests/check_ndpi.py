@@ -40,6 +40,19 @@ def test_pixels_are_those_of_openslide():
         expect((pixels(convert(path, "--codec", "none")[0]) == openslide_pixels(path)).all(), "%s", kind)
 
 
+def test_plane_0_is_stored_and_said():
+    width, height, restart, subsampling = KINDS["one across"]
+    own, other = (picture(width, height, restart, subsampling, seed) for seed in (1, 2))
+    for planes in ((0, 1), (-1, 0, 1)):
+        path = Slide()
+        for z in planes:
+            path.add(own if z == 0 else other, width, height, 20.0, focal=z)
+        out = os.path.join(tmp("out"), "out.h5")
+        says(run(WSI2H5, "-o", out, path.save()).err, "it has %d focal planes, of which plane 0 is stored" % len(planes))
+        expect((pixels(out) == pixels(convert(slide("one across"))[0])).all(), "another plane")
+    expect("focal" not in run(WSI2H5, "-o", os.path.join(tmp("out"), "out.h5"), slide("one across")).err, "one plane")
+
+
 def test_codec_jpeg_gives_the_same_results():
     for kind in KINDS:
         path = slide(kind)

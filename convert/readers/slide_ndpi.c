@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +128,7 @@ static bool parse_head(struct head *h)
 
 /* --- the level --- */
 
-/* Is it the directory of a level of this size, in focus? */
+/* Is it the directory of a level of this size, in any focal plane? */
 static bool is_level(const struct tiff_file *t, const struct tiff_directory *d,
                      const struct ndpi_level *l)
 {
@@ -137,8 +138,33 @@ static bool is_level(const struct tiff_file *t, const struct tiff_directory *d,
         lens && lens->type == FLOAT && lens->count == 1 && lens->at > 0 && lens->at >> 31 == 0;
     return is_picture && tiff_file_value(t, d, TIFF_FILE_WIDTH, 0) == (uint64_t)l->width &&
            tiff_file_value(t, d, TIFF_FILE_LENGTH, 0) == (uint64_t)l->height &&
-           tiff_file_value(t, d, FOCAL_PLANE, 0) == 0 &&
            tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 0) == COMPRESSION_JPEG;
+}
+
+static bool is_in_focus(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    return tiff_file_value(t, d, FOCAL_PLANE, 0) == 0;
+}
+
+int ndpi_planes(const struct slide_file *file, int64_t width, int64_t height)
+{
+    const struct ndpi_level l = {.width = width, .height = height};
+    struct tiff_file t;
+    struct tiff_directory d;
+    int planes = 0;
+    uint64_t at = tiff_file_open(&t, file) ? t.first : 0;
+    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(&t, at, &d); k++) {
+        const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI);
+        planes += is_ndpi && is_level(&t, &d, &l);
+        at = is_ndpi ? d.next : 0;
+        tiff_directory_free(&d);
+    }
+    return planes;
+}
+
+void ndpi_note_planes(int planes, struct slide_info *i)
+{
+    snprintf(i->note, sizeof i->note, "it has %d focal planes, of which plane 0 is stored", planes);
 }
 
 /* Rows of a tile: a power of two, so that stripes are whole tiles. */
@@ -251,7 +277,7 @@ static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct er
     err_set(e, "the file does not have this level, OpenSlide makes it");
     for (int k = 0; k < MOST_DIRECTORIES && at && r == 0 && tiff_file_directory(t, at, &d); k++) {
         const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI) != NULL;
-        const bool found = is_ndpi && is_level(t, &d, l);
+        const bool found = is_ndpi && is_level(t, &d, l) && is_in_focus(t, &d);
         if (found)
             r = read_stream(l, t, &d, e);
         at = is_ndpi && !found ? d.next : 0;
@@ -410,6 +436,9 @@ static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t 
         errno = code;
         return r;
     }
+    const int planes = ndpi_planes(file, i.width, i.height);
+    if (planes > 1)
+        ndpi_note_planes(planes, &i);
     *info = i;
     *out = &v->common.slide;
     return 1;

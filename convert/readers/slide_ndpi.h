@@ -31,6 +31,10 @@ struct ndpi_level {
 /* Is it an NDPI file? */
 bool ndpi_is(const struct slide_file *file);
 
+/* Focal planes of the level of this size; 0: no NDPI file. */
+int ndpi_planes(const struct slide_file *file, int64_t width, int64_t height);
+void ndpi_note_planes(int planes, struct slide_info *i);
+
 /*
  * Finds the level of this size. 1: *l is filled; ndpi_level_free it. 0: not an NDPI file, or a
  * level that cannot be cut into tiles exactly, and e says why: without restart markers or their

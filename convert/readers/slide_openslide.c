@@ -9,6 +9,7 @@
 #include "common/base/memory.h"
 #include "common/store/gray.h"
 #include "convert/readers/slide_metadata.h"
+#include "convert/readers/slide_ndpi.h"
 #include "convert/readers/sources.h"
 #include "convert/readers/tiff_file.h"
 #include "convert/readers/tiff_pyramid.h"
@@ -37,6 +38,8 @@ struct openslide_reader {
     struct slide_info info;
     uint8_t *empty;   /* tiff_file_empty_tiles */
     double bounds[4]; /* of what was scanned, in px of the open level: x, y, and where it ends */
+    uint8_t *icc;     /* of a generic TIFF, whose tags OpenSlide 3 does not read; or NULL */
+    size_t icc_bytes;
     bool tables_tell; /* what the file leaves out is in `empty`, not only transparent */
     int threads;
     struct scratch *scratch; /* [threads] */
@@ -62,6 +65,7 @@ static void reader_close(struct slide *s)
     slide_metadata_close(r->slide.metadata);
     free(r->scratch);
     free(r->empty);
+    free(r->icc);
     free(r);
 }
 
@@ -78,8 +82,9 @@ static int check_safe(const struct slide_file *file, const struct slide_info *i,
         return 0;
     return err_set(e,
                    "level %" PRId64 " is smaller than one of its tiles, and OpenSlide %s returns "
-                   "random bytes for it; use %sOpenSlide 4",
-                   i->level, openslide_get_version(), i->levels > 1 ? "another level, or " : "");
+                   "random bytes for it; use %s",
+                   i->level, openslide_get_version(),
+                   i->levels > 1 ? "another level" : "write it in smaller tiles first");
 }
 
 static int take_number(void *ctx, const char *key, const char *value)
@@ -114,6 +119,47 @@ static bool lists_tiles(const char *vendor)
            !strcmp(vendor, "philips");
 }
 
+/* What a generic TIFF states beside its pixels is read as for tiles of our own. */
+static int take_tiff(struct openslide_reader *r, struct slide_info *i, struct err *e)
+{
+    struct tiff_pyramid p;
+    struct tiff_file t;
+    bool lost;
+    const int found = lists_tiles(i->vendor) ? tiff_pyramid_check(&p, r->file, e) : 0;
+    if (found <= 0)
+        return found;
+    if (p.kind > TIFF_PHILIPS && tiff_file_open(&t, r->file)) {
+        i->mpp_x = p.mpp_x;
+        i->mpp_y = p.mpp_y;
+        r->icc = tiff_file_icc(&t, p.at[0], &r->icc_bytes, &lost);
+        if (lost)
+            snprintf(i->problem, sizeof i->problem, "its ICC profile cannot be read");
+    }
+    tiff_pyramid_free(&p);
+    return 0;
+}
+
+/* The format may have other planes, of which OpenSlide shows the main one. */
+static void note_planes(const struct slide_file *file, struct slide_info *i)
+{
+    struct tiff_file t;
+    struct tiff_directory d;
+    const struct tiff_tag *tag = NULL;
+    const int ndpi = ndpi_planes(file, i->width, i->height);
+    if (ndpi > 1)
+        ndpi_note_planes(ndpi, i);
+    if (strcmp(i->vendor, "leica") != 0 || !tiff_file_open(&t, file) ||
+        !tiff_file_directory(&t, t.first, &d))
+        return;
+    tag = tiff_directory_tag(&d, TIFF_FILE_DESCRIPTION);
+    char *text = tag ? tiff_file_bytes(&t, tag, 1 << 26) : NULL;
+    if (text && strstr(text, " z=\"1\""))
+        snprintf(i->note, sizeof i->note,
+                 "it has several focal planes, of which plane 0 is stored");
+    free(text);
+    tiff_directory_free(&d);
+}
+
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
                        int threads, struct slide_info *info, struct err *e)
 {
@@ -122,7 +168,8 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
     info->library = slide_metadata_library();
     if (found <= 0)
         return found == -1 || sources_check_mirax(file, e) || found ? -1 : 0;
-    if (check_safe(file, info, e) || slide_metadata_confirm(m, e)) {
+    if (tiff_file_check_level(file, info, e) || check_safe(file, info, e) ||
+        slide_metadata_confirm(m, e)) {
         slide_metadata_close(m);
         return -1;
     }
@@ -132,8 +179,7 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
                                    .info = *info,
                                    .threads = threads,
                                    .scratch = memory_need((size_t)threads, sizeof *r->scratch)};
-    if (tiff_file_check_level(file, info, e) ||
-        (lists_tiles(info->vendor) && tiff_pyramid_check(file, e))) {
+    if (take_tiff(r, info, e)) {
         reader_close(&r->slide);
         return -1;
     }
@@ -145,6 +191,7 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         return -1;
     }
     take_bounds(r);
+    note_planes(file, info);
     r->tables_tell = lists_tiles(info->vendor);
     tiff_file_obstacle(file, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
@@ -345,6 +392,18 @@ static int reader_files(struct slide *s, int (*put)(void *ctx, const struct slid
     return sources_companions(from_slide(s)->file, put, ctx, e);
 }
 
+static int reader_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
+{
+    const struct openslide_reader *r = from_slide(s);
+    if (!r->icc)
+        return slide_metadata_icc(s, profile, bytes, e);
+    if (!(*profile = memory_try(r->icc_bytes, 1, e)))
+        return -1;
+    memcpy(*profile, r->icc, r->icc_bytes);
+    *bytes = r->icc_bytes;
+    return 1;
+}
+
 const struct slide_reader slide_openslide = {
     .name = "openslide",
     .open = reader_open,
@@ -354,6 +413,6 @@ const struct slide_reader slide_openslide = {
     .files = reader_files,
     .properties = slide_metadata_properties,
     .thumbnail = slide_metadata_thumbnail,
-    .icc = slide_metadata_icc,
+    .icc = reader_icc,
     .close = reader_close,
 };

@@ -113,13 +113,22 @@ static int check_pages(const struct page *pages, int n, const struct page *large
                    1 + others);
 }
 
-/* Lists the pages of the file. -1: it is for another reader. */
+static bool is_met(const uint64_t *list, int n, uint64_t at)
+{
+    for (int k = 0; k < n; k++)
+        if (list[k] == at)
+            return true;
+    return false;
+}
+
+/* Lists the pages of the file, each once if the list is a loop. -1: it is for another reader. */
 static int list_pages(const struct tiff_file *t, struct page *pages, long *images, bool *broken)
 {
     struct tiff_directory d;
     int n = 0, k = 0;
-    uint64_t at = t->first;
+    uint64_t at = t->first, met[MOST_PAGES];
     for (; k < MOST_PAGES && at && tiff_file_directory(t, at, &d); k++) {
+        met[k] = at;
         const struct page p = {at, tiff_file_value(t, &d, TIFF_FILE_WIDTH, 0),
                                tiff_file_value(t, &d, TIFF_FILE_LENGTH, 0),
                                !tiff_directory_tag(&d, TIFF_FILE_TILE_WIDTH)};
@@ -129,7 +138,7 @@ static int list_pages(const struct tiff_file *t, struct page *pages, long *image
         if (p.width > 0 && p.height > 0 && p.width <= INT32_MAX && p.height <= INT32_MAX &&
             may_be_slide(t, &d))
             pages[n++] = p;
-        at = d.next;
+        at = is_met(met, k + 1, d.next) ? 0 : d.next;
         tiff_directory_free(&d);
         if (foreign)
             return -1;

@@ -265,6 +265,22 @@ char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, siz
     return NULL;
 }
 
+uint8_t *tiff_file_icc(const struct tiff_file *t, uint64_t at, size_t *bytes, bool *lost)
+{
+    enum { MOST_ICC = 1 << 26 };
+    struct tiff_directory d;
+    *lost = false;
+    *bytes = 0;
+    if (!tiff_file_directory(t, at, &d))
+        return NULL;
+    const struct tiff_tag *tag = tiff_directory_tag(&d, TIFF_FILE_ICC);
+    char *icc = tag ? tiff_file_bytes(t, tag, MOST_ICC) : NULL;
+    *bytes = icc ? (size_t)tiff_tag_bytes(tag) : 0;
+    *lost = tag && tag->count > 0 && !icc;
+    tiff_directory_free(&d);
+    return (uint8_t *)icc;
+}
+
 void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t wanted,
                     char *out, size_t size)
 {
@@ -401,8 +417,13 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
     char compression[64];
     tiff_file_name_compression(tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1), compression,
                                sizeof compression);
-    snprintf(text, size, "tiles are %s, %" PRIu64 " sample%s of %" PRIu64 " bits%s%s", compression,
+    const uint64_t kind = tiff_file_value(t, d, TIFF_FILE_SAMPLE_FORMAT, 1);
+    snprintf(text, size, "%s are %s, %" PRIu64 " %ssample%s of %" PRIu64 " bits%s%s",
+             tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH) ? "tiles" : "strips", compression,
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
+             kind == 2   ? "signed "
+             : kind == 3 ? "floating-point "
+                         : "",
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
              tiff_file_value(t, d, TIFF_FILE_BITS, 1),
              tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE ? ", with a palette" : "",

@@ -89,6 +89,9 @@ double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d,
 /* The bytes of a tag and a 0 byte, to be free()d. NULL: there are more than `most`, they are not in
  * the file, or out of memory. */
 char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most);
+/* The ICC profile of the directory at an offset, to be free()d; NULL: none can be read. *lost: it
+ * states one all the same. */
+uint8_t *tiff_file_icc(const struct tiff_file *t, uint64_t at, size_t *bytes, bool *lost);
 /* The beginning of a text, terminated; "" when there is none. */
 void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                     char *out, size_t size);
@@ -106,7 +109,7 @@ int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_
 int tiff_file_check_level(const struct slide_file *file, const struct slide_info *i, struct err *e);
 /* "deflate": the name of a number of the tag Compression. */
 void tiff_file_name_compression(uint64_t number, char *text, size_t size);
-/* "tiles are deflate, 3 samples of 8 bits". */
+/* "tiles are deflate, 3 signed samples of 8 bits"; "strips are ..." of a picture without tiles. */
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                           size_t size);
 /* Why the tiles of the open level of a TIFF slide are no JPEG that can be kept: "its tiles are

@@ -187,7 +187,7 @@ int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s
 /* --- the directory --- */
 
 enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26, MOST_SIDE = 1 << 14 };
-enum { MOST_TABLES = 1 << 20, MOST_ICC = 1 << 26 };
+enum { MOST_TABLES = 1 << 20 };
 enum {
     ROWS_PER_STRIP = 278,
     ORIENTATION = 274,
@@ -562,10 +562,8 @@ static int take_slide(const struct tiff_file *t, struct tiff_level *l, struct er
         return 0;
     const double width = (double)value(&r, TIFF_FILE_WIDTH, 0);
     const double height = (double)value(&r, TIFF_FILE_LENGTH, 0);
-    const struct tiff_tag *icc = tiff_directory_tag(&r.d, TIFF_FILE_ICC);
-    l->icc = bytes_of(&r, TIFF_FILE_ICC, MOST_ICC, &l->icc_bytes);
-    l->lost_icc = icc && icc->count > 0 && !l->icc;
     tiff_directory_free(&r.d);
+    l->icc = tiff_file_icc(t, l->pyramid.at[0], &l->icc_bytes, &l->lost_icc);
     return l->pyramid.kind == TIFF_APERIO && take_aperio(t, l, width, height, e) ? -1 : 1;
 }
 

@@ -121,7 +121,7 @@ static int take_samples(const struct reading *r, struct err *e)
     p->predictor = (int)(value(r, PREDICTOR, 1) & 0xffff);
     p->fill_order = value(r, FILL_ORDER, 1) == 2 ? 2 : 1;
     if (value(r, TIFF_FILE_BITS, 1) != 8 || (format != 1 && format != 4))
-        return name_samples(r, "only 8-bit RGB and gray are converted", e);
+        return name_samples(r, "only unsigned 8-bit RGB and gray are converted", e);
     if (!whole && !tiff_rows_know(p->compression))
         return name_samples(r, "this compression is not decoded", e);
     if (!whole && p->predictor != 1 && p->predictor != 2)

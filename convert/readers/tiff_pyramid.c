@@ -526,14 +526,13 @@ void tiff_pyramid_free(struct tiff_pyramid *p)
     p->description = NULL;
 }
 
-int tiff_pyramid_check(const struct slide_file *file, struct err *e)
+int tiff_pyramid_check(struct tiff_pyramid *p, const struct slide_file *file, struct err *e)
 {
-    struct tiff_pyramid p;
-    const int r = tiff_pyramid_read(&p, file, e);
-    if (r <= 0)
+    const int r = tiff_pyramid_read(p, file, e);
+    if (r <= 0 || p->seen[0] == 0)
         return r;
-    tiff_pyramid_free(&p);
-    return p.seen[0] == 0 ? 0
-                          : err_set(e, "its slide is not its first picture, and OpenSlide reads "
-                                       "only that; write the slide to a file of its own first");
+    tiff_pyramid_free(p);
+    return err_set(e,
+                   "its slide is not its first picture, and OpenSlide reads only that; write the "
+                   "slide to a file of its own first");
 }

@@ -52,7 +52,8 @@ int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, str
 uint64_t tiff_pyramid_mask(const struct slide_file *file, uint64_t level);
 /* Frees what is in *p; a zeroed one is allowed. */
 void tiff_pyramid_free(struct tiff_pyramid *p);
-/* The same checks for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
-int tiff_pyramid_check(const struct slide_file *file, struct err *e);
+/* The same checks for a slide that OpenSlide reads. 1: *p is filled, as tiff_pyramid_read does. -1:
+ * also if OpenSlide shows another picture. */
+int tiff_pyramid_check(struct tiff_pyramid *p, const struct slide_file *file, struct err *e);
 
 #endif
