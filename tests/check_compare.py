@@ -239,4 +239,23 @@ def test_pairs_of_a_table():
             expect({(s["slide"], s["slide_b"]) for s in json_lines(p.out)[0]["slides"]} == {("l1", "r2"), ("l2", "r1")}, "%s", p.out)
 
 
+def test_identical_is_said_of_all_that_a_report_reads():
+    """Tissue, quantiles and spectra differed, and compare said "identical", because counts and four maps were the same."""
+    whole, names = made("--size", "900x700", "--seed", "3", name="slide"), {}
+    for name, options in (("same", ()), ("codec", ("--codec", "none")), ("tissue", ("--tissue-thresholds", "0.9,0.9")), ("none", ("--no-tissue",)), ("mpp", ("--mpp-override", "0.3"))):
+        path = os.path.join(tmp("store"), "slide.h5")
+        run(WSI2H5, "-q", "-o", path, *options, whole)
+        names[name] = spectrum(path)
+    for name, identical, words in (("same", True, ()), ("codec", True, ()), ("tissue", False, ("tissue, tissue_fraction", "window_tissue, spectra, quantiles")),
+                                   ("none", False, ("tissue, tissue_fraction",)), ("mpp", False, ("mpp_x, mpp_y",))):
+        for a, b in ((names["same"], names[name]), (names[name], names["same"])):
+            (s,) = compare(a, b)["slides"]
+            expect(s["identical"] == identical and s["same_counts"] and s["w1_db"] == 0 and all(w in s["different"] for w in words), "%s: %s", name, s)
+            p = run(H5SPEC, "compare", a, b)
+            says(p.out, "identical" if identical else "same counts; different: ", *words)
+            says(p.err, "1 identical" if identical else "0 identical")
+    (s,) = compare(names["same"], spectrum(store(made("--size", "900x700", "--seed", "4", name="slide"))))["slides"]
+    expect(not s["identical"] and not s["same_counts"], "%s", s)
+
+
 main(globals())

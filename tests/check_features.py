@@ -192,13 +192,14 @@ def seams(data, window=256, stride=128):
     n, want = min(stride, window - 1, 254), {}
     chance = lambda least, of: sum(math.comb(of, k) * (8 / n) ** k * (1 - 8 / n) ** (of - k) for k in range(least, of + 1))
     for axis, name, turn in (("y", "row", lambda m: m), ("x", "column", lambda m: m.T)):
-        found = []
+        found, looked = [], False
         for line, (step, here) in enumerate(zip(turn(data["window_%s_step" % name]), turn(tissue))):
             votes = np.bincount(step[here & (step != UNKNOWN)], minlength=n)
+            looked = looked or n > 8 and votes.any()
             if n > 8 and votes.any():
                 found.append((chance(votes.max(), votes.sum()), line * stride + window - 1 - n + int(votes.argmax())))
-        found = [f for f in found if f[0] < 1 / 500 / sum(tissue.shape)]
-        want.update({"seam_%ss" % name: len(found), "seam_%s_px" % axis: min(found)[1] if found else np.nan})
+        found = [f for f in found if f[0] < 1 / 500 / sum(tissue.shape) / (n / 8)]  # over all places that are searched
+        want.update({"seam_%ss" % name: len(found) if looked else np.nan, "seam_%s_px" % axis: min(found)[1] if found else np.nan})
     return want
 
 
@@ -364,6 +365,16 @@ def test_lines_of_a_scanner_have_their_period_and_direction():
                    "%g px, %g degrees, %g dB", a["lines_period_px"], a["lines_deg"], a["lines_db"])
     a = planted(lambda x: x + wave(8)[:, None])
     expect(a["lines_db"] < 6, "a period of 8 px may be JPEG's: %g dB", a["lines_db"])
+
+
+def test_seams_that_nothing_looks_for_have_no_value():
+    """They were 0: with a stride of 8 and less, without a window, and without tissue."""
+    slide = store(made("--size", "400x300", "--seed", "2", name="seams"))
+    for path, options in ((slide, ("--stride", "8")), (slide, ("--stride", "4")), (store(made("--size", "200x200", name="tiny")), ())):
+        attrs = slide_of(spectrum(path, *options))[0]
+        for key in ("seam_rows", "seam_columns", "seam_y_px", "seam_x_px"):
+            expect(np.isnan(attrs[key]), "%s: %s is %s", options, key, attrs[key])
+    expect(slide_of(spectrum(slide, "--stride", "16"))[0]["seam_rows"] == 0, "looked for")
 
 
 def test_seams_are_where_fields_meet():

@@ -43,17 +43,23 @@ bool field_allows(const struct field *f, double x)
            (f->optional && (f->kind == FIELD_REAL ? isnan(x) : x == 0));
 }
 
+bool field_is_same(const struct field *f, const void *a, const void *b)
+{
+    if (f->kind == FIELD_TEXT)
+        return !strcmp(field_of(f, a), field_of(f, b));
+    const double x = number_of(f, a), y = number_of(f, b);
+    return x == y || (isnan(x) && isnan(y));
+}
+
 int fields_same(const struct field *f, unsigned sets, const void *a, const void *b, struct err *e)
 {
     for (; f->name; f++) {
-        if (!(f->set & sets))
+        if (!(f->set & sets) || field_is_same(f, a, b))
             continue;
-        if (f->kind == FIELD_TEXT) {
-            const char *x = field_of(f, a), *y = field_of(f, b);
-            if (strcmp(x, y))
-                return err_set(e, "%s is \"%s\" and \"%s\"", f->name, x, y);
-        } else if (number_of(f, a) != number_of(f, b))
-            return err_set(e, "%s is %g and %g", f->name, number_of(f, a), number_of(f, b));
+        if (f->kind == FIELD_TEXT)
+            return err_set(e, "%s is \"%s\" and \"%s\"", f->name, (const char *)field_of(f, a),
+                           (const char *)field_of(f, b));
+        return err_set(e, "%s is %g and %g", f->name, number_of(f, a), number_of(f, b));
     }
     return 0;
 }

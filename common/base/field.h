@@ -45,6 +45,8 @@ const void *field_of(const struct field *f, const void *from);
 bool field_is_unknown(const struct field *f, const void *from);
 /* Is a number in its range, or not known? */
 bool field_allows(const struct field *f, double x);
+/* Are they equal? What is not known equals what is not known. */
+bool field_is_same(const struct field *f, const void *a, const void *b);
 /* 0 if equal, else -1; the message names the first difference. */
 int fields_same(const struct field *f, unsigned sets, const void *a, const void *b, struct err *e);
 /* , "name": value for each; null for reals that are not known. Texts and integers that are not

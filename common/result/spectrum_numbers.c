@@ -286,20 +286,23 @@ static int64_t elect(const struct lines *l, int64_t line, int64_t *votes, int64_
 static void count_seams(const struct lines *l, double *seams, double *px)
 {
     const double p = (double)BLOCK / (double)l->steps;
-    const double most = MOST_CHANCE / (double)(l->m->nx + l->m->ny);
-    double least = 1;
-    *seams = 0;
+    /* of each place that is searched, 1 / p on each line */
+    const double most = MOST_CHANCE * p / (double)(l->m->nx + l->m->ny);
+    double least = 1, found = 0;
+    bool any = false;
     *px = NAN;
     for (int64_t line = 0; line < l->count && p < 1; line++) {
         int64_t votes, n;
         const int64_t step = elect(l, line, &votes, &n);
         const double chance = n > 0 ? chance_of(votes, n, p) : 1;
-        *seams += chance < most;
+        any = any || n > 0;
+        found += chance < most;
         if (chance < most && chance < least) {
             least = chance;
             *px = (double)(line * l->m->stride + l->m->window - 1 - l->steps + step);
         }
     }
+    *seams = any ? found : NAN;
 }
 
 void spectrum_numbers_seams(const struct spectrum_maps *m, struct spectrum_numbers *out)

@@ -31,11 +31,13 @@
  * seams    Straight edges: stitching, borders of fields, lost tiles. Each window that counts,
  *          touches no filled tile and is at least a quarter tissue names the row, and the column,
  *          behind which its pixels change most (features.h, n steps). In a row of windows the row
- *          of pixels that most of them name is a seam, if the chance that so many name one is less
- *          than 1 / 500 over all rows and columns of windows, where a window names it with a chance
- *          of 8 / n: as if the borders of JPEG's blocks alone decided. seam_rows and seam_columns
- *          are how many seams there are, seam_y_px and seam_x_px the last row, and column, before
- *          the least likely one of each. A row of windows has one seam at most.
+ *          of pixels that most of them name is a seam, if the chance that so many name any is less
+ *          than 1 / 500 over the slide: over the n / 8 places of each row and column of windows,
+ *          where a window names each with a chance of 8 / n, as if the borders of JPEG's blocks
+ *          alone decided. seam_rows and seam_columns are how many seams there are, seam_y_px and
+ *          seam_x_px the last row, and column, before the least likely one of each. A row of
+ *          windows has one seam at most. Up to n = 8 nothing is looked for, and where no window
+ *          names a row there is nothing to look at: then they are NaN.
  *
  * Any thread.
  */

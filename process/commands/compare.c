@@ -43,7 +43,9 @@ struct compare_slide {
     double mean_db, std_db;       /* differences; NaN if either has no windows */
     double w1_db;                 /* NaN if only one of them has windows; 0 if none has */
     bool same_shape;              /* the maps have the same size; else they are not compared */
-    bool identical;               /* counts, histogram and maps are equal bit for bit */
+    bool same_counts;             /* the histogram and all counts */
+    char different[512];          /* names of what else differs, of all that reports read: "a, b" */
+    bool identical;               /* neither counts nor anything else differ */
     double mpp_a, mpp_b;          /* of the stored level, um; NaN if unknown */
     bool other_resolution;        /* same_resolution.h: W1 says nothing about the slide */
     struct compare_change maps[RESULT_MAPS]; /* of those in `maps` below */
@@ -59,15 +61,6 @@ struct compare {
 };
 
 /* --- comparing --- */
-
-/* The maps that are compared. */
-static unsigned parts(const struct compare *c)
-{
-    unsigned bits = 0;
-    for (int m = 0; m < RESULT_MAPS; m++)
-        bits |= c->maps[m] ? RESULT_WITH_MAP(m) : 0;
-    return bits;
-}
 
 struct both {
     struct result *file[2];
@@ -117,8 +110,91 @@ static double w1_of(const struct both *r, const struct result_params *p,
 static bool same_counts(const struct result_params *p, const struct result_counts *a,
                         const struct result_counts *b)
 {
-    return a->windows == b->windows && a->underflow == b->underflow && a->overflow == b->overflow &&
+    return !fields_same(result_counts_fields, FIELD_ALL, a, b, NULL) &&
+           !memcmp(a->octaves, b->octaves, sizeof a->octaves) &&
            !memcmp(a->histogram, b->histogram, (size_t)p->bins * sizeof *a->histogram);
+}
+
+/* Notes a name, if it is not the last one already. */
+static void note_different(struct compare_slide *s, const char *name)
+{
+    const size_t n = strlen(s->different), m = strlen(name);
+    if (n >= m && !strcmp(s->different + n - m, name))
+        return;
+    if (n + m + 3 < sizeof s->different)
+        snprintf(s->different + n, sizeof s->different - n, "%s%s", n ? ", " : "", name);
+}
+
+static bool same_numbers(const double *a, const double *b, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (a[k] != b[k] && !(isnan(a[k]) && isnan(b[k])))
+            return false;
+    return true;
+}
+
+static bool same_map(const struct result_slide *a, const struct result_slide *b, int map)
+{
+    const size_t bytes = result_type_bytes(result_map_kind(map)->type);
+    return !memcmp(a->maps[map].values, b->maps[map].values, (size_t)(a->nx * a->ny) * bytes);
+}
+
+static bool same_spectrum(const struct result_params *p, const struct result_spectrum *a,
+                          const struct result_spectrum *b)
+{
+    return a->windows == b->windows && a->threshold == b->threshold &&
+           !memcmp(a->sums, b->sums, result_spectrum_sums(p) * sizeof *a->sums);
+}
+
+static bool same_picture(const struct result_picture *a, const struct result_picture *b)
+{
+    return a->width == b->width && a->height == b->height &&
+           (a->width == 0 || !memcmp(a->rgb, b->rgb, (size_t)(a->width * a->height * 3)));
+}
+
+/* Its names and where it lies do not state what a slide is, nor does how its store packs it. */
+static bool names_slide(const struct field *f)
+{
+    return f->at == offsetof(struct result_slide, source_name) ||
+           f->at == offsetof(struct result_slide, source_bytes) ||
+           f->at == offsetof(struct result_slide, quickhash) ||
+           f->at == offsetof(struct result_slide, content_crc32);
+}
+
+static void compare_maps(const struct result_params *p, const struct result_slide *a,
+                         const struct result_slide *b, struct compare_slide *s)
+{
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (!same_map(a, b, m))
+            note_different(s, result_map_kind(m)->name);
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        if (!same_spectrum(p, &a->spectra[k], &b->spectra[k]))
+            note_different(s, "spectra");
+    if (!same_picture(&a->thumbnail, &b->thumbnail))
+        note_different(s, "thumbnail");
+}
+
+/* Everything but counts that reports read. */
+static void compare_rest(const struct result_params *p, const struct result_slide *a,
+                         const struct result_slide *b, struct compare_slide *s)
+{
+    struct spectrum_numbers x = a->of_spectra, y = b->of_spectra;
+    const double *fraction[2] = {&a->origin.tissue_fraction, &b->origin.tissue_fraction};
+    if (!same_numbers(fraction[0], fraction[1], 1) ||
+        (s->same_shape && !same_map(a, b, RESULT_TISSUE)))
+        note_different(s, "tissue");
+    for (const struct field *f = result_slide_fields; f->name; f++)
+        if ((f->set & (RESULT_OF_SOURCE | RESULT_OF_ORIGIN | RESULT_REGIONS)) && !names_slide(f) &&
+            !field_is_same(f, a, b))
+            note_different(s, f->name);
+    if (s->same_shape)
+        compare_maps(p, a, b, s);
+    for (int m = 0; m < RESULT_MAPS; m++)
+        if (!same_numbers(a->quantiles[m], b->quantiles[m], FEATURES_QUANTILES))
+            note_different(s, "quantiles");
+    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
+        if (!same_numbers(spectrum_number_of(&x, k), spectrum_number_of(&y, k), 1))
+            note_different(s, spectrum_number_list[k].name);
 }
 
 static void compare_slides(const struct both *r, const struct result_slide *a,
@@ -143,14 +219,12 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
     s->mpp_b = same_resolution_um(&b->origin);
     s->other_resolution = same_resolution_differ(s->mpp_a, s->mpp_b);
     s->same_shape = a->nx == b->nx && a->ny == b->ny;
-    if (!s->same_shape)
-        return;
-    s->identical = same_counts(p, &a->counts, &b->counts);
-    for (int m = 0; m < RESULT_MAPS; m++)
-        if (r->out->maps[m]) {
+    s->same_counts = same_counts(p, &a->counts, &b->counts);
+    compare_rest(p, a, b, s);
+    s->identical = s->same_shape && s->same_counts && !s->different[0];
+    for (int m = 0; m < RESULT_MAPS && s->same_shape; m++)
+        if (r->out->maps[m])
             s->maps[m] = change_of(a, b, m);
-            s->identical = s->identical && s->maps[m].changed == 0 && s->maps[m].lone == 0;
-        }
 }
 
 /* --- pairs of slides --- */
@@ -158,9 +232,9 @@ static void compare_slides(const struct both *r, const struct result_slide *a,
 static int add_pair(const struct both *r, int64_t i, int64_t j, struct err *e)
 {
     struct result_slide a, b;
-    if (stop_check(e) || result_load_parts(r->file[0], i, parts(r->out), &a, e))
+    if (stop_check(e) || result_load_slide(r->file[0], i, &a, e))
         return -1;
-    const int bad = result_load_parts(r->file[1], j, parts(r->out), &b, e);
+    const int bad = result_load_slide(r->file[1], j, &b, e);
     if (!bad) {
         compare_slides(r, &a, &b, &r->out->slides[r->out->n++]);
         result_slide_free(&b);
@@ -483,6 +557,8 @@ static void put_slide(const struct compare_slide *s, const bool *maps)
     json_real("mpp_b", s->mpp_b);
     json_bool("other_resolution", s->other_resolution);
     json_bool("identical", s->identical);
+    json_bool("same_counts", s->same_counts);
+    json_text("different", s->different);
     for (int o = 0; o < FEATURES_OCTAVES; o++) {
         char key[16];
         snprintf(key, sizeof key, "octave_%d", FEATURES_OCTAVE(o));
@@ -568,6 +644,10 @@ static void print_note(const struct compare_slide *s)
         fputs("  different size", stdout);
     else if (s->windows_a != s->windows_b)
         printf("  %" PRId64 " and %" PRId64 " windows", s->windows_a, s->windows_b);
+    if (s->same_counts && s->different[0])
+        printf("  same counts; different: %s", s->different);
+    else if (!strncmp(s->different, "tissue", 6))
+        fputs("  different tissue", stdout);
     if (s->other_resolution)
         printf("  %g and %g um/px", s->mpp_a, s->mpp_b);
     if (strcmp(s->name, s->name_b)) {
