@@ -8,6 +8,9 @@ bench_cohorts.py [options] TISSUE... [--judge PICTURE...] [--pen PICTURE...]
     --pen PICTURE    pictures of pen, laid over tissue
     --only PART      `cohorts`, `kinds` or `good` (the first two)
     --goods N        good slides of each picture, for `good` (150)
+    --real FOLDER    in place of TISSUE: pictures of one data set are a group (real_cohorts.py)
+    --glass          these pictures on made glass, as slides
+    --draws N        slides of each kind of defect (2); --groups N: random groups of 12, 20 and 40 (10); --kinds RE: only these
     --keep FOLDER    slides, stores and results stay here and are used again (a temporary folder)
     --build FOLDER   the programs (build)
     --seed N         another set of slides (1)
@@ -455,7 +458,12 @@ def run_cohorts(w, many):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("tissue", nargs="+")
+    p.add_argument("tissue", nargs="*")
+    p.add_argument("--real", default=None)
+    p.add_argument("--glass", action="store_true")
+    p.add_argument("--draws", type=int, default=2)
+    p.add_argument("--groups", type=int, default=10)
+    p.add_argument("--kinds", default=None)
     p.add_argument("--judge", nargs="*", default=[])
     p.add_argument("--pen", nargs="*", default=[])
     p.add_argument("--only", choices=("cohorts", "kinds", "good"))
@@ -465,6 +473,10 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     o = p.parse_args()
     o.keep = o.keep or tempfile.mkdtemp(prefix="cohorts-")
+    if o.real:
+        import real_cohorts
+        real_cohorts.run(o)
+        return
     chosen = len(o.tissue)
     o.tissue += o.judge
     w = Work(o, [load(t) for t in o.tissue], [load(t) for t in o.pen])

@@ -74,6 +74,23 @@ def test_flags_of_good_slides_are_counted():
     expect(re.search(r"\| made.png \| \d[.]\d\d \| \d[.]\d\d \| \d of 14 \|", text.getvalue()), "%s", text.getvalue())
 
 
+def test_real_pictures_are_a_group():
+    """Each slide is another picture; defects are in pictures that are not among the good ones."""
+    cohorts = bench()
+    import real_cohorts
+    folder, rng = tmp("real"), np.random.default_rng(2)
+    for k in range(18):
+        rgb = np.array([200.0, 120, 170]) + cohorts.gaussian_filter(rng.normal(size=(400, 420)), 1.2)[..., None] * np.array([90.0, 130, 80])
+        cohorts.Image.fromarray(np.clip(rgb, 0, 255).astype(np.uint8)).save(os.path.join(folder, "%02d.png" % k))
+    o = type("Options", (), {"real": folder, "glass": False, "keep": tmp("kept"), "build": BUILD, "seed": 1, "draws": 1, "groups": 1, "kinds": "^(blur 3|gray slide|black pen)$", "tissue": []})
+    text = io.StringIO()
+    size = cohorts.SIZE
+    with contextlib.redirect_stdout(text):
+        real_cohorts.run(o)
+    cohorts.SIZE = size
+    says(text.getvalue(), "12 good slides, 6 kept for defects; 0 of 12 good slides not passed", "| blur 3 | 0 | right: tissue", "| gray slide | 0 | right: tissue without colour", "found ", "groups of 12: ")
+
+
 def test_the_glass_of_jpeg_tiles_shows_what_is_planted():
     """Its numbers come from the coefficients: of luma, or of red, green and blue (tests/check_tissue.py has pixels)."""
     cohorts = bench()

@@ -3,6 +3,9 @@
 
 #include "common/result/features.h"
 
+#include "common/base/memory.h"
+#include "common/base/stats.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,13 +44,24 @@ static int64_t nearest(double at, const struct result_params *p, int64_t n)
     return w < 0 ? 0 : w >= (double)n ? n - 1 : (int64_t)w;
 }
 
-static void find_stain(const struct result_params *p, const struct result_slide *s, double *density,
-                       double *hue)
+static int least(const uint8_t rgb[3])
+{
+    const int low = rgb[0] < rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] < low ? rgb[2] : low;
+}
+
+static int greatest(const uint8_t rgb[3])
+{
+    const int high = rgb[0] > rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] > high ? rgb[2] : high;
+}
+
+static void find_stain(const struct result_params *p, const struct result_slide *s,
+                       struct result_numbers *out)
 {
     const struct result_picture *t = &s->thumbnail;
     double sum[3] = {0}, od[256];
-    int64_t n = 0, column[RESULT_MOST_THUMBNAIL];
-    *density = *hue = NAN;
+    int64_t n = 0, colourless = 0, column[RESULT_MOST_THUMBNAIL];
     if (!t->rgb || !knows_tissue(s))
         return;
     for (int64_t x = 0; x < t->width; x++)
@@ -66,15 +80,109 @@ static void find_stain(const struct result_params *p, const struct result_slide 
                 continue;
             for (int c = 0; c < 3; c++)
                 sum[c] += od[rgb[c]];
+            colourless += greatest(rgb) - least(rgb) < 8;
             n++;
         }
     }
     const double d = (sum[0] + sum[1] + sum[2]) / 3;
+    if (n > 0 && !s->source_gray)
+        out->colourless_share = (double)colourless / (double)n;
     if (n == 0 || d <= 0)
         return;
-    *density = d / (double)n;
+    out->stain_density = d / (double)n;
     const double angle = atan2((sum[1] - sum[2]) / (sqrt(3) * d), sum[0] / d - 1);
-    *hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
+    out->stain_hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
+}
+
+/* --- what no stain makes --- */
+
+enum { IS_GRAY = 1, IS_INK = 2, DARK_WHITE = 100, NEIGHBOURS = 2 };
+
+/* The greatest channel that 1 of 100 pixels exceeds. */
+static int white_of(const struct result_picture *t)
+{
+    int64_t count[256] = {0}, above = t->width * t->height / 100;
+    for (int64_t k = 0; k < t->width * t->height; k++)
+        count[greatest(t->rgb + 3 * k)]++;
+    int white = 255;
+    while (white > 0 && (above -= count[white]) >= 0)
+        white--;
+    return white;
+}
+
+/* Marks the pixels. Returns whether the stain itself is blue or green. */
+static bool mark_foreign(const struct result_picture *t, int white, uint8_t *mark)
+{
+    int64_t coloured = 0, green = 0;
+    for (int64_t k = 0; k < t->width * t->height; k++) {
+        const uint8_t *rgb = t->rgb + 3 * k;
+        const int high = greatest(rgb), spread = high - least(rgb);
+        const bool is_green = spread > 12 && rgb[1] > rgb[0] + 2;
+        coloured += spread > 12;
+        green += is_green;
+        mark[k] = (uint8_t)((spread < 14 && 255 * high < 190 * white ? IS_GRAY : 0) |
+                            (is_green && 255 * high < 210 * white ? IS_INK : 0));
+    }
+    return 40 * green > coloured;
+}
+
+static bool is_area(const struct result_picture *t, const uint8_t *mark, int64_t k, int what)
+{
+    const int64_t x = k % t->width, y = k / t->width;
+    if (x < NEIGHBOURS || y < NEIGHBOURS || x >= t->width - NEIGHBOURS ||
+        y >= t->height - NEIGHBOURS)
+        return false;
+    for (int64_t b = y - NEIGHBOURS; b <= y + NEIGHBOURS; b++)
+        for (int64_t a = x - NEIGHBOURS; a <= x + NEIGHBOURS; a++)
+            if (!(mark[b * t->width + a] & what))
+                return false;
+    return true;
+}
+
+static double share_of(const struct result_picture *t, const uint8_t *mark, bool areas, int what)
+{
+    const int64_t n = t->width * t->height;
+    int64_t found = 0;
+    for (int64_t k = 0; k < n; k++)
+        found += (mark[k] & what) && (!areas || is_area(t, mark, k, what));
+    return (double)found / (double)n;
+}
+
+static void find_foreign(const struct result_slide *s, struct result_numbers *out)
+{
+    const struct result_picture *t = &s->thumbnail;
+    const int white = t->rgb ? white_of(t) : 0;
+    if (white < DARK_WHITE || s->source_gray)
+        return;
+    uint8_t *mark = memory_need((size_t)(t->width * t->height), 1);
+    const bool areas = mark_foreign(t, white, mark);
+    out->gray_share = share_of(t, mark, areas, IS_GRAY);
+    out->ink_share = share_of(t, mark, areas, IS_INK);
+    free(mark);
+}
+
+/* --- pieces --- */
+
+static double find_pieces(const struct result_slide *s)
+{
+    const struct result_map *sharp = &s->maps[RESULT_SHARP];
+    const uint8_t *tissue = s->maps[RESULT_TISSUE].values;
+    const int64_t n = s->nx * s->ny;
+    int64_t found = 0;
+    double *v = tissue && sharp->values ? memory_need((size_t)n, sizeof *v) : NULL;
+    for (int64_t k = 0; v && k < n; k++) {
+        const double x = result_map_value(sharp, k);
+        if (tissue[k] == FEATURES_NO_TISSUE || isnan(x) || tissue[k] < 5)
+            continue;
+        if (features_is_tissue(tissue[k])) {
+            free(v);
+            return NAN;
+        }
+        v[found++] = x;
+    }
+    const double median = v ? stats_quantile(v, stats_sort(v, found), 0.5) : NAN;
+    free(v);
+    return median;
 }
 
 /* How far the colour of a pixel is from hue `usual`, in optical density; NAN: how dense it is. */
@@ -162,16 +270,24 @@ static void find_octaves(const struct result_params *p, const struct result_slid
 unsigned result_parts_of_numbers(void)
 {
     return RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_MAP(RESULT_FOCUS) |
-           RESULT_WITH_MAP(RESULT_TISSUE) | RESULT_WITH_MAP(RESULT_FLAGS);
+           RESULT_WITH_MAP(RESULT_SHARP) | RESULT_WITH_MAP(RESULT_TISSUE) |
+           RESULT_WITH_MAP(RESULT_FLAGS);
 }
 
 void result_find_numbers(const struct result_params *p, const struct result_slide *s,
                          struct result_numbers *n)
 {
-    *n = (struct result_numbers){.stain_density = NAN, .stain_hue = NAN};
+    *n = (struct result_numbers){.stain_density = NAN,
+                                 .stain_hue = NAN,
+                                 .gray_share = NAN,
+                                 .ink_share = NAN,
+                                 .colourless_share = NAN,
+                                 .pieces_sharp = NAN};
     find_octaves(p, s, n->octaves);
+    find_foreign(s, n);
     if (s->counts.windows == 0)
         return;
-    find_stain(p, s, &n->stain_density, &n->stain_hue);
+    find_stain(p, s, n);
+    n->pieces_sharp = find_pieces(s);
     count_sharp(s, n->sharp);
 }

@@ -1,8 +1,7 @@
 /*
  * result_numbers.h - numbers of one slide that a report needs and its result does not state: the
- * stain of the thumbnail, how sharp the windows of tissue are. They
- * follow from maps, spectra and the thumbnail; a table has them, so that a report of it opens no
- * results for them.
+ * colours of the thumbnail, how sharp the windows of tissue are. They follow from maps, spectra and
+ * the thumbnail; a table has them, so that a report of it opens no results for them.
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
  *         The optical density of a channel is -log10(value / 255), value at least 1. stain_density
@@ -11,6 +10,18 @@
  *         degrees. (J. van der Laak et al., Hue-saturation-density (HSD) model for stain
  *         recognition in digital images from transmitted light microscopy, Cytometry 39, 275,
  *         2000.)
+ * gray    Pixels of the thumbnail that no stain makes: their greatest and least channel differ by
+ *         less than 14, and the greatest is below 190/255 of white. White is the greatest channel
+ *         that 1 of 100 pixels exceeds; below 100 the thumbnail is that of fluorescence, and there
+ *         is no value. gray_share is their part of the thumbnail.
+ * ink     The same of pixels that are greener than red: G > R + 2, channels that differ by more
+ *         than 12, the greatest below 210/255 of white. Where more than 1 in 40 of all coloured
+ *         pixels (channels that differ by more than 12) have G > R + 2, the stain itself is blue or
+ *         green: then a pixel, gray or ink, counts only if the 5 x 5 pixels round it do.
+ * colour  colourless_share is the part of the pixels in windows of tissue whose channels differ by
+ *         less than 8. No value for a gray store.
+ * pieces  The median of sharp_db of windows that are at least 1/20 tissue, where no window is half
+ *         tissue.
  * octaves The levels of spectrum_tissue over the octaves [1/32, 1/16), [1/16, 1/8), [1/8, 1/4) and
  *         [1/4, 1/2). How they differ says how the scanner and its software sharpen.
  * sharp   The windows that count and are tissue, by their focus_db.
@@ -37,7 +48,9 @@ enum { RESULT_SHARP_BINS = 350 };
 enum { RESULT_SPECTRUM_OCTAVES = 4 };
 
 struct result_numbers {
-    double stain_density, stain_hue;         /* NaN without a thumbnail or tissue */
+    double stain_density, stain_hue;                /* NaN without a thumbnail or tissue */
+    double gray_share, ink_share, colourless_share; /* NaN without a thumbnail */
+    double pieces_sharp; /* dB; NaN if a window is half tissue, or none is 1/20 */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
     uint32_t sharp[RESULT_SHARP_BINS];
 };

@@ -463,6 +463,10 @@ static int check_numbers(struct result *r, int64_t k, const struct result_slide 
     result_find_numbers(&r->params, s, &want);
     bool same = same_number(want.stain_density, have.stain_density) &&
                 same_number(want.stain_hue, have.stain_hue) &&
+                same_number(want.gray_share, have.gray_share) &&
+                same_number(want.ink_share, have.ink_share) &&
+                same_number(want.colourless_share, have.colourless_share) &&
+                same_number(want.pieces_sharp, have.pieces_sharp) &&
                 !memcmp(have.sharp, want.sharp, sizeof want.sharp);
     for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
         same = same && same_number(want.octaves[o], have.octaves[o]);

@@ -294,6 +294,10 @@ static void list_numbers(struct result_table *t)
     struct result_stamp *s = &t->row.stamp;
     add(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
     add(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
+    add(t, "gray_share", REALS, &n->gray_share, 1, 0, 1);
+    add(t, "ink_share", REALS, &n->ink_share, 1, 0, 1);
+    add(t, "colourless_share", REALS, &n->colourless_share, 1, 0, 1);
+    add(t, "pieces_sharp", REALS, &n->pieces_sharp, 1, -INFINITY, INFINITY);
     add(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
     add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);
     t->stamp_columns = t->n_columns;

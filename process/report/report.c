@@ -200,6 +200,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_SLOPE] = features_slope(profile);
     row->metric[REPORT_FOCUS_P50] = s->quantiles[RESULT_FOCUS][1];
     row->metric[REPORT_SHARP_P50] = s->quantiles[RESULT_SHARP][1];
+    row->metric[REPORT_SHARP_P05] = s->quantiles[RESULT_SHARP][0];
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
     row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
     row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
@@ -212,6 +213,10 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->of_spectra = s->of_spectra;
     row->metric[REPORT_STAIN] = n->stain_density;
     row->metric[REPORT_HUE] = n->stain_hue;
+    row->metric[REPORT_GRAY] = n->gray_share;
+    row->metric[REPORT_INK] = n->ink_share;
+    row->metric[REPORT_COLOURLESS] = n->colourless_share;
+    row->metric[REPORT_PIECES] = n->pieces_sharp;
 }
 
 static int work(void *ctx, void *slot, int thread, struct err *e)

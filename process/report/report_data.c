@@ -62,7 +62,7 @@ static void put_pool(FILE *f, const struct report_view *r, int32_t pool)
         putc(']', f);
     }
     fputs("],\"below\":", f); /* dB of focus_db, from which on a window is not blurred */
-    html_number(f, p->blurred_below, 5);
+    html_number(f, report_blur_limit(r->scores, pool), 5);
     putc('}', f);
 }
 

@@ -20,13 +20,30 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_SHARP_P50] =
         {"sharp_p50", "sharpness of fine detail", " dB", 1, "median of sharp_db " OF_TISSUE,
-         .low = "tissue slightly less sharp than in the others: focus, or enlarged by "
-                "software",
+         .low = "tissue less sharp than in the others: focus, or enlarged by software",
          .high = "fine detail stronger than in the others: scanner, sharpening or "
                  "a wrong um per px",
          .least = 1, .look = REPORT_LOOK_MAP},
-    [REPORT_FINE_P50] = {"fine_p50", "finest detail", " dB", 1, "median of fine_db " OF_TISSUE,
-                         .look = REPORT_LOOK_MAP},
+    [REPORT_SHARP_P05] = {"sharp_p05", "least sharp tissue", " dB", 1,
+                          "5th percentile of sharp_db " OF_TISSUE,
+                          .low = "part of the tissue less sharp than any on the others: a strip or "
+                                 "a region out of focus",
+                          .least = 1.5, .look = REPORT_LOOK_MAP},
+    [REPORT_PIECES] =
+        {"pieces_sharp", "sharpness of small pieces", " dB", 1,
+         "median of sharp_db of windows that are at least 1/20 tissue, on slides of which no "
+         "window is half tissue",
+         .low = "small pieces less sharp than on the others: focus, or enlarged by software",
+         .high = "small pieces with stronger fine detail than on the others: sharpening, noise, or "
+                 "more of them",
+         .least = 1, .look = REPORT_LOOK_SLIDE},
+    [REPORT_FINE_P50] =
+        {"fine_p50", "finest detail", " dB", 1, "median of fine_db " OF_TISSUE,
+         .low = "the finest detail is weaker than in the others: focus, compression, or enlarged "
+                "by software",
+         .high = "the finest detail is stronger than in the others: noise, lines of the camera, or "
+                 "sharpening",
+         .least = 0.5, .look = REPORT_LOOK_MAP},
     [REPORT_BLURRED] = {"blurred_share", "blurred part of the tissue", " %", 0,
                         "part " OF_TISSUE " whose focus_db is below the median of "
                         "all such windows of the comparison group, less 3.5 robust "
@@ -45,13 +62,13 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                       .low = "the glass is smoother than that of the others: other compression or "
                              "scanner",
                       .high = "the glass is not as even as that of the others", .floor = 0.06,
-                      .specific = true, .look = REPORT_LOOK_SLIDE},
+                      .skewed = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_RANGE] =
         {"glass_range", "evenness of the light", " levels", 1,
          "by how much the gray of pure glass differs from place to place, 5th to 95th percentile",
          .high = "the glass is brighter in some places than in others: shading of fields, unequal "
                  "tiles, or dust; calibrate the white",
-         .floor = 0.3, .specific = true, .look = REPORT_LOOK_SLIDE},
+         .floor = 0.3, .skewed = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_LINES] = {"glass_lines", "lines on the glass", " %", 0,
                             "part of the places of pure glass, 32 px each, whose gray varies most "
                             "from row to row, or most from column to column, whichever is larger",
@@ -61,28 +78,39 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                       "thumbnail, mean of the three channels",
                       .low = "stain %s times as dense as that of the others",
                       .high = "stain %s times as dense as that of the others, or pen",
-                      .ratio = true, .least = 0.2, .look = REPORT_LOOK_SLIDE},
+                      .ratio = true, .skewed = true, .least = 0.2, .look = REPORT_LOOK_SLIDE},
     [REPORT_HUE] = {"stain_hue", "stain hue", " degrees", 0,
                     "angle of the optical densities of the tissue in the thumbnail "
                     "in the plane of hue and saturation (van der Laak, 2000)",
                     .low = "another colour than the others: stain, pen or scanner",
                     .high = "another colour than the others: stain, pen or scanner", .angle = true,
-                    .least = 6, .look = REPORT_LOOK_SLIDE},
+                    .skewed = true, .least = 6, .look = REPORT_LOOK_SLIDE},
+    [REPORT_GRAY] = {"gray_share", "gray and black areas", " %", 1,
+                     "part of the thumbnail that is dark and has no colour, which no stain is",
+                     .most = 0.001, .spreads = true, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_INK] = {"ink_share", "green and blue areas", " %", 1,
+                    "part of the thumbnail that is greener than red, which a pink stain never is; "
+                    "of a blue or green stain only areas count",
+                    .most = 0.004, .spreads = true, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_COLOURLESS] = {"colourless_share", "tissue without colour", " %", 0,
+                           "part of the tissue in the thumbnail that has no colour", .most = 0.95,
+                           .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GLASS_GRAY] =
         {"glass_gray", "brightness of the glass", " levels", 1, "median gray of pure glass",
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
          .high = "brighter glass than on the others: exposure, gamma, or white tiles",
-         .floor = 0.55, .specific = true, .look = REPORT_LOOK_SLIDE},
+         .skewed = true, .least_value = 150, .floor = 0.55, .specific = true,
+         .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0,
                          "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, dense stain, or underexposed",
-                         .floor = 4, .specific = true, .look = REPORT_LOOK_SLIDE},
+                         .floor = 4, .skewed = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
         {"gray_high", "brightest place", " levels", 0,
          "gray than which 1 of 100 pixels of the thumbnail is brighter",
          .low = "nothing is as bright as the glass of the others: dark exposure, or no glass",
-         .floor = 6, .specific = true, .look = REPORT_LOOK_SLIDE},
+         .floor = 6, .skewed = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_LINES] =
         {"lines_db", "pattern of lines", " dB", 1,
          "how far the strongest narrow peak on an axis of the mean spectra is above "

@@ -156,7 +156,7 @@ static int find_places(struct report_again *again, const struct report_slides *s
         return 1;
     }
     struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED,
-                        pool->blurred_below};
+                        report_blur_limit(scores, scores->of[k].pool)};
     if (want[REPORT_PLACE_BLURRED])
         of[REPORT_PLACE_BLURRED] = find_place(&w);
     if (want[REPORT_PLACE_DULL])

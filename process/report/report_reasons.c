@@ -347,10 +347,29 @@ static const char *direction_words(double deg)
                                       : "obliquely, from the lower left to the upper right";
 }
 
-/* The pattern of lines, with its period; 8 px and harmonics are not among it. */
+/* Codecs work on blocks of 8, 16 and 32 px and on tiles, most of 240 or a multiple of 128 px: what
+ * is periodic or ends there is compression. */
+static bool is_of_blocks(double period_px)
+{
+    const double blocks = period_px / 8, tolerance = 0.02;
+    return period_px > 6 && fabs(blocks - round(blocks)) < tolerance * blocks;
+}
+
+static bool is_of_tiles(double edge_px)
+{
+    const int64_t next = (int64_t)edge_px + 1;
+    return edge_px > 0 && (next % 128 == 0 || next % 240 == 0);
+}
+
+/* The pattern of lines, with its period. */
 static void say_lines(const struct report_slide *s, double excess, struct list *l)
 {
     char um[32] = "";
+    if (is_of_blocks(s->of_spectra.lines_period_px)) {
+        say(l, REPORT_PASS, OF_NOTE, "compressed in blocks of %.0f px, which show in the picture",
+            s->of_spectra.lines_period_px);
+        return;
+    }
     if (s->um > 0)
         snprintf(um, sizeof um, " (%.2g um)", s->of_spectra.lines_period_px * s->um);
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
@@ -377,6 +396,11 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
 {
     const struct spectrum_numbers *n = &s->of_spectra;
     char rows[96], columns[96];
+    if ((is_of_tiles(n->seam_y_px) || !(n->seam_rows > 0)) &&
+        (is_of_tiles(n->seam_x_px) || !(n->seam_columns > 0))) {
+        say(l, REPORT_PASS, OF_NOTE, "tiles of the file's compression show in the picture");
+        return;
+    }
     const double y = seams_of(n->seam_rows, "row", 'y', n->seam_y_px, s->height, rows);
     const double x = seams_of(n->seam_columns, "column", 'x', n->seam_x_px, s->width, columns);
     struct report_reason *reason =
@@ -459,11 +483,38 @@ static bool is_dense(const struct report_view *r, int64_t k)
     return density_of(r, k) > 1 && density_of(r, k) < MOST_DENSE;
 }
 
+/* Numbers of sharpness, from the one that says most to the one that says least. */
+static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_SHARP_P05,
+                                REPORT_FINE_P50};
+enum { SHARPNESS = sizeof sharpness / sizeof *sharpness };
+
+static bool is_sharpness(int m)
+{
+    for (int k = 0; k < SHARPNESS; k++)
+        if (sharpness[k] == m)
+            return true;
+    return false;
+}
+
 /* Does number m say of slide k that it is not sharp? */
 static bool is_of_blur(const struct report_view *r, int64_t k, int m)
 {
-    return m == REPORT_BLURRED ||
-           ((m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50) && r->scores->of[k].z[m] < 0);
+    return m == REPORT_BLURRED || (is_sharpness(m) && r->scores->of[k].z[m] < 0);
+}
+
+/* The number that says how the sharpness of slide k differs from that of the others, as a fact is
+ * said once: the share of blurred tissue if only a part is blurred or all of it; else of the
+ * numbers of one side the first. -1: none. */
+static int sharpness_said(const struct report_view *r, int64_t k)
+{
+    const bool blurred = flag_of(r, k, REPORT_BLURRED) > 0;
+    if (blurred && (!is_weak(r, k) || r->scores->of[k].blurred >= 0.5))
+        return REPORT_BLURRED;
+    for (int low = 1; low >= 0; low--)
+        for (int i = 0; i < SHARPNESS; i++)
+            if ((r->scores->of[k].z[sharpness[i]] < 0) == low && flag_of(r, k, sharpness[i]) > 0)
+                return sharpness[i];
+    return -1;
 }
 
 static bool is_blurred(const struct report_view *r, int64_t k)
@@ -506,17 +557,75 @@ static bool names_cause(const struct report_view *r, int64_t k, int m)
     return report_metric(m)->specific;
 }
 
+/* Does another number name the cause of what the finest detail is like? */
+static bool has_cause(const struct report_view *r, int64_t k)
+{
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (flag_of(r, k, m) > 0 && !is_sharpness(m) && m != REPORT_BLURRED && m != REPORT_TISSUE)
+            return true;
+    return false;
+}
+
+static void say_gray(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    const double *v = r->slides->slide[k].metric;
+    char own[64];
+    if (flag_of(r, k, REPORT_COLOURLESS) > 0)
+        return;
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "areas without any colour, %s of the slide: black or gray tiles, pen, dust, or a bubble",
+        shown(own, REPORT_GRAY, v[REPORT_GRAY]))
+        ->look = REPORT_LOOK_SLIDE;
+}
+
+static void say_ink(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    char own[64];
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "areas in a green or blue that the stain does not have, %s of the slide: pen or ink",
+        shown(own, REPORT_INK, r->slides->slide[k].metric[REPORT_INK]))
+        ->look = REPORT_LOOK_SLIDE;
+}
+
+static void say_colourless(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "tissue without colour: a gray picture, or black tiles (%.0f %% of the tissue)",
+        100 * r->slides->slide[k].metric[REPORT_COLOURLESS])
+        ->look = REPORT_LOOK_SLIDE;
+}
+
+static void say_dark(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    say(l, REPORT_REVIEW, excess + OF_CAUSE,
+        "dark glass: lamp or exposure; calibrate the white (brightness of the glass %.0f of 255)",
+        r->slides->slide[k].metric[REPORT_GLASS_GRAY])
+        ->look = REPORT_LOOK_SLIDE;
+}
+
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
     /* what has a cause is not called blurred */
     const bool explained = say_enlarged(r, k, l) || motion_of(r, k) > 0;
+    const int said = sharpness_said(r, k);
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
-        const bool implied = m == REPORT_GRAY_LOW && is_dense(r, k);
+        const bool implied =
+            (m == REPORT_GRAY_LOW && (is_dense(r, k) || flag_of(r, k, REPORT_GRAY) > 0)) ||
+            ((m == REPORT_BLURRED || is_sharpness(m)) && m != said) ||
+            (m == REPORT_FINE_P50 && has_cause(r, k));
         if (!(excess > 0) || implied || (explained && is_of_blur(r, k, m)))
             continue;
-        if (m == REPORT_BLURRED) /* less sharp as a whole: that some of it is blurred follows */
-            say_blur(r, k, is_weak(r, k) && r->scores->of[k].blurred < 0.5 ? 1 : excess, l);
+        if (m == REPORT_BLURRED)
+            say_blur(r, k, excess, l);
+        else if (m == REPORT_GRAY)
+            say_gray(r, k, excess, l);
+        else if (m == REPORT_INK)
+            say_ink(r, k, excess, l);
+        else if (m == REPORT_COLOURLESS)
+            say_colourless(r, k, excess, l);
+        else if (m == REPORT_GLASS_GRAY && isnan(r->scores->of[k].z[m]))
+            say_dark(r, k, excess, l);
         else if (m == REPORT_TWICE)
             say(l, REPORT_REVIEW, excess,
                 "compressed twice: fine detail may be lost (signs of it: %.2f of 1)",
@@ -628,6 +737,26 @@ static void say_damage(const struct report_view *r, int64_t k, struct list *l)
     }
 }
 
+static bool has_limit(const struct report_view *r, int64_t k)
+{
+    for (int64_t n = 0; n < r->limits->n; n++)
+        if (report_limit_holds(&r->limits->limit[n], r->groups->of[k]))
+            return true;
+    return false;
+}
+
+/* Does the tissue map decide something for slide k and not for its group? A map without glass does
+ * where glass is usual and much of the others, one without tissue where tissue is usual. */
+static bool decides_alone(const struct report_view *r, int64_t k)
+{
+    const struct stats_summary *s = &r->scores->pool[r->scores->of[k].pool].summary[REPORT_TISSUE];
+    const double usual_glass = 0.9, own = r->slides->slide[k].metric[REPORT_TISSUE];
+    char shows[64];
+    if (own > 0.5)
+        return s->n >= STATS_LEAST && s->q75 < usual_glass;
+    return s->n < STATS_LEAST || !store_doubts_tissue(s->q50, shows, sizeof shows);
+}
+
 static void say_notes(const struct report_view *r, int64_t k, struct list *l)
 {
     const struct report_slide *s = &r->slides->slide[k];
@@ -638,12 +767,17 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
         say(l, REPORT_REVIEW, OF_LIMIT, "incomplete: %" PRId64 " of %" PRId64 " parts are missing",
             s->groups_missing, s->groups);
     if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows))
-        say(l, REPORT_REVIEW, OF_NOTE, "the tissue map shows %s and may be wrong", shows)->look =
-            REPORT_LOOK_SLIDE;
+        say(l, decides_alone(r, k) ? REPORT_REVIEW : REPORT_PASS, OF_NOTE,
+            "the tissue map shows %s and may be wrong", shows)
+            ->look = REPORT_LOOK_SLIDE;
     if (isnan(s->metric[REPORT_TISSUE]))
         say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
-    if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50]))
-        say(l, REPORT_PASS, OF_NOTE, "sharpness is not known: no place is half tissue");
+    if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50])) {
+        const bool known = !isnan(r->scores->of[k].z[REPORT_PIECES]);
+        say(l, known || has_limit(r, k) ? REPORT_PASS : REPORT_NOT_JUDGED, OF_NOTE,
+            "sharpness is %s: no place is half tissue",
+            known ? "that of small pieces" : "not known");
+    }
 }
 
 /* --- what a slide needs before it is judged --- */
@@ -653,10 +787,7 @@ static bool is_judged(const struct report_view *r, int64_t k)
     for (int m = 0; m < REPORT_METRICS; m++)
         if (!isnan(r->scores->of[k].z[m]))
             return true;
-    for (int64_t n = 0; n < r->limits->n; n++)
-        if (report_limit_holds(&r->limits->limit[n], r->groups->of[k]))
-            return true;
-    return !isnan(r->scores->of[k].blurred);
+    return has_limit(r, k) || !isnan(r->scores->of[k].blurred);
 }
 
 static void say_not_judged(const struct report_view *r, int64_t k, struct list *l)

@@ -16,6 +16,9 @@ enum {
     LEAST_BLURRED = 2      /* windows: one may be a fold or a lumen */
 };
 
+/* Of a share that no group says to be usual. A real H&E slide has 0.006 of its thumbnail. */
+#define MOST_ALONE 0.01
+
 /* What a report is scored from, and the scores. */
 struct work {
     const struct report_slides *slides;
@@ -162,14 +165,16 @@ static void find_usual(const struct work *w, int32_t pool, int m)
 {
     struct report_pool *q = &w->out->pool[pool];
     const struct report_metric *of = report_metric(m);
-    for (int side = 0; side < 2; side++) /* a ratio that matters is beyond any skew */
-        q->usual[m][side] =
-            of->times > 0 ? STATS_FLAG : stats_limit(&q->summary[m], side, of->floor);
+    for (int side = 0; side < 2; side++)
+        q->usual[m][side] = of->skewed ? stats_limit(&q->summary[m], side, of->floor) : STATS_FLAG;
     q->most[m] = of->most > 0 ? of->most : NAN;
     if (of->widens && q->summary[m].n >= STATS_LEAST)
         q->most[m] =
             fmin(2 * of->most,
                  fmax(of->most, q->summary[m].q50 + STATS_FLAG * q->summary[m].mad / 0.6745));
+    if (of->spreads)
+        q->most[m] = q->summary[m].n < STATS_LEAST ? fmax(of->most, MOST_ALONE)
+                                                   : fmax(of->most, 4 * q->summary[m].q75);
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
         if (x->pool != pool || !x->accepted)
@@ -354,18 +359,34 @@ static bool matters(const struct report_metric *x, double value, double usually)
            (x->times == 0 || high >= x->times * low);
 }
 
+/* What is true of half of a group is no reason against one slide of it. */
+static bool is_usually_below(const struct report_pool *q, int m)
+{
+    const struct stats_summary *s = &q->summary[m];
+    return s->n > 1 && s->q50 < report_metric(m)->least_value;
+}
+
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                      int m)
 {
     const struct report_pool *q = &scores->pool[scores->of[k].pool];
     const struct report_metric *x = report_metric(m);
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
-    const double limit = isnan(q->most[m]) || isnan(value) ? 0 : value / q->most[m];
+    const bool dark = value < x->least_value && !is_usually_below(q, m);
+    const double limit = isnan(value)     ? 0
+                         : dark           ? x->least_value / fmax(value, 1)
+                         : q->most[m] > 0 ? value / q->most[m]
+                                          : 0;
     if (m == REPORT_BLURRED && scores->of[k].blurred_windows < LEAST_BLURRED)
         return 0;
     if (isnan(z) || !(z < 0 ? x->low : x->high) || !matters(x, value, q->summary[m].q50))
         return limit;
     return fmax(limit, fabs(z) / q->usual[m][z > 0]);
+}
+
+double report_blur_limit(const struct report_scores *scores, int32_t pool)
+{
+    return scores->pool[pool].blurred_below;
 }
 
 /* --- all --- */

@@ -49,6 +49,9 @@ void report_scores_free(struct report_scores *s);
 /* Number m, 0 .. REPORT_NUMBERS - 1, of slide k. */
 double report_value(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                     int m);
+/* focus_db below which a window of tissue is blurred, beside the slides of a pool; NAN: not known,
+ * as there are too few slides. */
+double report_blur_limit(const struct report_scores *scores, int32_t pool);
 /* How far number m of slide k is beyond what is usual: above 1 it is a flag. 0: it is not known. */
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                      int m);

@@ -25,6 +25,8 @@ enum report_metric_number {
     REPORT_STD,
     REPORT_FOCUS_P50,
     REPORT_SHARP_P50,
+    REPORT_SHARP_P05,
+    REPORT_PIECES,
     REPORT_FINE_P50,
     REPORT_BLURRED, /* known once the slides of the pool are */
     REPORT_SLOPE,
@@ -34,6 +36,9 @@ enum report_metric_number {
     REPORT_GLASS_LINES,
     REPORT_STAIN,
     REPORT_HUE,
+    REPORT_GRAY,
+    REPORT_INK,
+    REPORT_COLOURLESS,
     REPORT_GLASS_GRAY,
     REPORT_GRAY_LOW,
     REPORT_GRAY_HIGH,
@@ -61,8 +66,12 @@ struct report_metric {
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool angle;             /* degrees: 359 and 1 differ by 2 */
     bool ratio;             /* %s of the words is how many times the median the value is */
+    bool skewed;            /* real groups are: what is usual is wider on their long side */
+    double least_value;     /* values below are a flag; 0: none */
     double most;            /* values above are a flag; 0: none */
     bool widens;            /* up to twice as much, where the group's slides are near that */
+    bool spreads;           /* no flag up to four times the third quartile of the group; without a
+                             * group up to 0.01 */
     double least;           /* a smaller difference from the median is no flag, whatever its z;
                              * with `ratio`, a part of the median */
     double times;  /* a smaller ratio to the median, or of the median, is no flag; 0: any may be */
