@@ -1,5 +1,6 @@
 """Small files that ask for much memory: each takes little, and is judged by what it holds."""
 
+import socket
 import threading
 
 from check_j2k import changed_chunk
@@ -51,6 +52,33 @@ def test_a_large_picture_of_one_colour_is_valid():
     expect(os.path.getsize(path) < 3 * cols, "of no use: %d bytes", os.path.getsize(path))
     out = store(path)
     expect((pixels(out) == (0xdc, 0xb4, 0xc8)).all(), "pixels")
+
+
+# --- JPEG ---
+
+def test_a_signal_is_obeyed_inside_a_picture():
+    # all scans of a progressive picture are read before its first row
+    has("PIL")
+    from PIL import Image
+    data = io.BytesIO()
+    Image.new("RGB", (6000, 6000), (200, 150, 180)).save(data, "JPEG", quality=50, subsampling=0, progressive=True)
+    data = data.getvalue()
+    last = data.rindex(b"\xff\xda")
+    path = file_of("a.jpg", data[:last] + data[last:-2] * 450 + b"\xff\xd9")
+    p = subprocess.Popen([WSI2H5, "-q", "-j", "1", "-o", os.path.join(tmp(), "a.h5"), path], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until_caught(p, signal.SIGTERM)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGTERM)
+    _, ended, used = os.wait4(p.pid, 0)
+    expect(os.waitstatus_to_exitcode(ended) == 3, "status %d: %s", os.waitstatus_to_exitcode(ended), p.stderr.read())
+    expect(SAN or used.ru_utime < 2, "%.1f s of processor time", used.ru_utime)
+
+
+def test_a_socket_is_no_slide():
+    path = os.path.join(tmp(), "a.svs")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(path)
+        says(run(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), path, status=1).err, "a.svs: not a file")
 
 
 # --- JPEG 2000 ---

@@ -4,6 +4,7 @@
 #ifdef HAVE_JPEG
 
 #include "common/base/read_at.h"
+#include "common/base/stop.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +50,11 @@ static void on_message(j_common_ptr jpeg)
     (void)jpeg; /* libjpeg counts warnings itself */
 }
 
+/* Called while all scans of a progressive stream are read, which takes long before the first row. */
 static void on_progress(j_common_ptr jpeg)
 {
+    if (stop_signal())
+        ERREXIT(jpeg, JERR_FILE_READ);
     if (((j_decompress_ptr)jpeg)->input_scan_number > MOST_SCANS)
         ERREXITS(jpeg, JERR_TFILE_READ, "");
 }
@@ -99,6 +103,8 @@ static void skip(j_decompress_ptr jpeg, long n)
 /* What has gone wrong inside libjpeg. */
 static int judge(struct jpeg_rows *r, struct err *e)
 {
+    if (stop_check(e))
+        return JPEG_ROWS_TROUBLE;
     if (r->trouble) {
         errno = r->trouble;
         err_sys(e, "cannot read");

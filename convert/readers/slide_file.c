@@ -14,7 +14,12 @@
 
 static int open_regular(struct slide_file *f, const char *path, struct err *e)
 {
-    if ((f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0 && errno == ENXIO) { /* a socket */
+        errno = 0;
+        return err_set(e, "%s: not a file", path);
+    }
+    if (f->fd < 0)
         return err_sys(e,
                        errno == ENOENT   ? "%s: no such slide; check the path"
                        : errno == EACCES ? "%s: cannot be read; check its permissions"
