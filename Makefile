@@ -202,7 +202,7 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(foreach d,common convert cuda process scripts tests,$(wildcard $d/*.md $d/*.svg $d/*.png)) \
             $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
-SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk check demo install-deps build-state man-options \
+SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk build_backend.py check demo install-deps build-state man-options \
               make-deb make-wheel completion/% man/% debian/% gallery/%) %.pyc, \
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX

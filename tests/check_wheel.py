@@ -84,6 +84,30 @@ def test_wheel_has_what_it_needs():
 
 
 @later("ci")
+def test_pip_installs_the_sources():
+    """From the folder, from git, and from the sdist, which holds what git tracks."""
+    if run(sys.executable, "-m", "pip", "--version", status=None).returncode:
+        raise Skip("needs pip")
+    tree = copy_of_the_tree()
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "1")):
+        run(*git, *words, cwd=tree)
+    env = {**{k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL", "ARCH")}, "CUDA": "0", "CFLAGS": "-O1"}
+    code = "import sys; sys.path.insert(0, 'scripts'); import build_backend as b; print(b.build_sdist(sys.argv[1]))"
+    sdist = os.path.join(tree, run(sys.executable, "-c", code, tree, cwd=tree, env=env).out.strip())
+    version = re.search(r'define WSI_VERSION "(.*)"', text_in(ROOT + "/common/base/version.h")).group(1)
+    expect(os.path.basename(sdist) == "wsi2h5-%s.tar.gz" % version, "%s", sdist)
+    names = run("tar", "-tzf", sdist).out.split("\n")
+    says(" ".join(names), "/pyproject.toml", "/PKG-INFO", "/Makefile", "/convert/wsi2h5.c")
+    expect(not [n for n in names if "/build/" in n or "/.git/" in n], "%s", names)
+    for source in (tree, "git+file://" + tree, sdist)[:by_tier(1, 1, 3)]:
+        target = tmp("pip")
+        run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--prefix", target, source, env=env, timeout=900)
+        (program,) = glob.glob(glob.escape(target) + "/**/bin/wsi-selftest", recursive=True)
+        says(run(program, env={"PATH": os.path.dirname(program) + ":" + os.environ["PATH"]}).out, "ok CPU, jpeg", " 0 failed, ")
+
+
+@later("ci")
 def test_programs_of_the_wheel():
     """From any place, in an empty environment and beside broken libraries, they compute the same."""
     (target, packages), broken, out = installed("another place"), tmp(), tmp()
