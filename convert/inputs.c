@@ -109,8 +109,8 @@ static const char *excludes(const char *path)
     return is ? "holds the data of a MIRAX slide" : NULL;
 }
 
-/* Everything below a folder: slides, or pictures if there are no slides. Files of one series are all
- * added: see drop_series(). */
+/* Everything below a folder: slides, or pictures if there are no slides. Files of one series are
+ * all added: see drop_series(). */
 static void search(struct inputs *in, const char *folder)
 {
     static const struct folder_ops ops = {.wants = slide_has_name,
@@ -299,7 +299,7 @@ static bool take_instance(struct input *i, struct instance *out)
     return slide_series(i->path, out->series, &out->is_other) || (out->is_other && i->is_found);
 }
 
-/* Drops an input that the search of a folder need not have found, or that another one stands for. */
+/* Drops an input that a folder's search need not have found, or that another one stands for. */
 static void drop(struct inputs *in, struct input *i, const char *why)
 {
     add_skipped(in, i->path, why);

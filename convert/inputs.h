@@ -64,8 +64,8 @@ void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
  * folders may have changed. `slides` goes with it. inputs_load: 1; 0: the file is empty; -1. */
 int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e);
 int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e);
-/* "6 files of formats of slides that are not read, ... (.czi 4, .svs.part 2)" into text. False: none
- * was left out. */
+/* "6 files of formats of slides that are not read, ... (.czi 4, .svs.part 2)" into text. False:
+ * none was left out. */
 bool inputs_name_lost(const struct inputs *in, char *text, size_t size);
 /* Does -o name a file rather than a folder? */
 bool inputs_is_file(const char *output);

@@ -86,8 +86,9 @@ def test_versions_of_packages():
 
 # --- manual pages of the scripts ---
 
-PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("plan", "run", "step", "finish", "status", "cancel", "remove")], "wsi-plan": [("scripts/plan",)], "wsi-selftest": [("scripts/selftest",)],
-         "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index")]}
+PAGES = {"wsi-corpus": [("scripts/corpus", c) for c in ("plan", "run", "step", "finish", "status", "cancel", "remove")], "wsi-plan": [("scripts/plan",)],
+         "wsi-selftest": [("scripts/selftest",)],
+         "wsi-store": [("scripts/wsi-store", c) for c in ("patches", "coords", "index", "zarr", "dicom", "windows")]}
 
 
 def test_manual_pages_of_the_scripts():

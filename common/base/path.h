@@ -16,8 +16,8 @@ const char *path_base_name(const char *path);
 /* Replaces each mention of `path` in a message by its base name: pages must not show folders. */
 void path_drop_folder(char *message, const char *path);
 /* A path as a word of a shell command, which names the same file when it is pasted into bash or
- * zsh, whatever characters it has. Every message that has a command takes its paths from here. Owned by
- * the caller. */
+ * zsh, whatever characters it has. Every message that has a command takes its paths from here.
+ * Owned by the caller. */
 char *path_quoted(const char *path);
 /* Puts "; REMEDY PATH" behind a message, such as "; convert first: wsi2h5 -o stores/ 'a b.svs'", or
  * nothing if it would be cut off: a command must be whole. Returns -1. */

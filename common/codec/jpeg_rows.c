@@ -50,7 +50,7 @@ static void on_message(j_common_ptr jpeg)
     (void)jpeg; /* libjpeg counts warnings itself */
 }
 
-/* Called while all scans of a progressive stream are read, which takes long before the first row. */
+/* Called while all scans of a progressive stream are read: that takes long before the first row. */
 static void on_progress(j_common_ptr jpeg)
 {
     if (stop_signal())

@@ -54,8 +54,8 @@ void h5_strips_close(struct h5_strips *m); /* NULL is fine */
  * specification. */
 int h5_write_image(hid_t parent, const char *name, const int64_t dims[3], const uint8_t *data,
                    int threads, struct err *e);
-/* Writes an RGB image that is compressed already. Its attribute stored_crc32, which *crc gets, is the
- * CRC-32 of the stored bytes of all chunks, one after the other. */
+/* Writes an RGB image that is compressed already. Its attribute stored_crc32, which *crc gets, is
+ * the CRC-32 of the stored bytes of all chunks, one after the other. */
 int h5_write_strips(hid_t parent, const char *name, const struct jpeg_strips *s, uint32_t *crc,
                     struct err *e);
 /* Makes kept tiles the chunks of a dataset that will be created with this list. */

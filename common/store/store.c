@@ -13,7 +13,7 @@
 /* clang-format off */
 #define ROW(kind, member, set, ...) FIELD_ROW(kind, struct store_info, member, set, __VA_ARGS__)
 #define GLASS(which, name, high_)                                                                  \
-    FIELD_NAMED(FIELD_REAL, name, struct store_info, glass[which],                                  \
+    FIELD_NAMED(FIELD_REAL, name, struct store_info, glass[which],                                 \
                 STORE_GLASS | STORE_NUMBERS, OPTIONAL, .low = 0, .high = high_),
 const struct field store_fields[] = { /* in the order of the file */
     ROW(FIELD_TEXT, source_name, STORE_HEAD),

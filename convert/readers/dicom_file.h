@@ -93,10 +93,10 @@ uint64_t dicom_u64(const uint8_t *p);
 
 /* Is it a DICOM file (Part 10)? */
 bool dicom_is(const struct slide_file *file);
-/* The SeriesInstanceUID (0020,000E) from the file's header. *is_other: the file is whole and no level
- * of a slide, but an annotation, a segmentation, a report, a label, an overview or the like. False: the file is not DICOM, is
- * compressed as a whole, or does not state it, and errno is 0; or errno says why it cannot be read.
- */
+/* The SeriesInstanceUID (0020,000E) from the file's header. *is_other: the file is whole and no
+ * level of a slide, but an annotation, a segmentation, a report, a label, an overview or the like.
+ * False: the file is not DICOM, is compressed as a whole, or does not state it, and errno is 0; or
+ * errno says why it cannot be read. */
 bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other);
 
 /* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others

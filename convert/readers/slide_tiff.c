@@ -138,8 +138,8 @@ static void describe(struct tiff_slide *v, int64_t level)
     }
 }
 
-/* OpenSlide does not open a scanner's file that it should know. The pixels are read all the same, so
- * that is no damage. */
+/* OpenSlide does not open a scanner's file that it should know. The pixels are read all the same,
+ * so that is no damage. */
 static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 {
     struct slide_info *i = &v->info;

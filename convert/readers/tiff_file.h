@@ -83,8 +83,8 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
 /* The first value of a tag, or `otherwise`. */
 uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                          uint64_t otherwise);
-/* The first value of a tag of type RATIONAL, FLOAT or DOUBLE, or of whole numbers, if it is positive;
- * else NaN. */
+/* The first value of a tag of type RATIONAL, FLOAT or DOUBLE, or of whole numbers, if it is
+ * positive; else NaN. */
 double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number);
 /* The bytes of a tag and a 0 byte, to be free()d. NULL: there are more than `most`, they are not in
  * the file, or out of memory. */

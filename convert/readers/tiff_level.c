@@ -411,8 +411,8 @@ static int check_channels(const struct tile_format *f, bool known, struct err *e
                    f->samples, tile_colours(f) == 1 ? "gray" : "colour");
 }
 
-/* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another kind.
- */
+/* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another
+ * kind. */
 static bool take_mask_grid(const struct reading *r, const struct tiff_level *l, struct tile_grid *g,
                            struct tile_place **places)
 {

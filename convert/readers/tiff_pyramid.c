@@ -286,8 +286,8 @@ static void add_level(struct tiff_pyramid *p, const struct page *g, const struct
     p->at[k] = g->at;
 }
 
-/* Aperio: does a directory belong to another focal plane than level 0? Of one size the first counts,
- * among those that do not state another plane. */
+/* Aperio: does a directory belong to another focal plane than level 0? Of one size the first
+ * counts, among those that do not state another plane. */
 static bool is_other_plane(const struct search *s, const struct page *g, const struct page *base)
 {
     for (const struct page *k = s->pages; k < g; k++)

@@ -7,10 +7,10 @@
  *             marked as reduced or not, or the directories in its tag 330 (SubIFDs)
  *   others    the same for the largest directory, wherever it stands
  *
- * A picture that its description, NewSubfileType or OME-XML calls a label, macro or mask is none
- * of them. Of an Aperio slide with several focal planes the first counts, with its levels. The downsample of a level is what the file states: the pixel spacings of Philips' XML,
- * rounded, or the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes
- * tell.
+ * A picture that its description, NewSubfileType or OME-XML calls a label, macro or mask is none of
+ * them. Of an Aperio slide with several focal planes the first counts, with its levels. The
+ * downsample of a level is what the file states: the pixel spacings of Philips' XML, rounded, or
+ * the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes tell.
  *
  * Leica, Ventana and Trestle files are not read here: their tiles overlap or lie in several areas.
  */
