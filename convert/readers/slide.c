@@ -211,12 +211,22 @@ static int file_kind_reject(const struct slide_file *file, const char *why, cons
                    only);
 }
 
+static bool has_ending(const struct format *f, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    const size_t n = dot ? strlen(dot) : 0;
+    for (const char *at = strchr(f->endings, '.'); dot && at; at = strchr(at + 1, '.'))
+        if (!strncasecmp(at, dot, n) && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
 /* No reader recognises the file; `why` is what one says of it, or "". */
 static int reject(const struct slide_file *file, const char *why, struct err *e)
 {
     char list[128], only[192] = "";
     for (const struct format *f = formats; f < formats_end; f++)
-        if (!is_usable(f) && f->is && f->is(file))
+        if (!is_usable(f) && (f->is ? f->is(file) : has_ending(f, file->path)))
             return err_set(e,
                            "%s: not a slide that this build reads: %s; build wsi2h5 with OpenSlide",
                            file->path, f->title);
@@ -224,6 +234,15 @@ static int reject(const struct slide_file *file, const char *why, struct err *e)
         snprintf(only, sizeof only, " (without OpenSlide, this build reads %s)",
                  list_formats(false, list, sizeof list));
     return file_kind_reject(file, why, only, e);
+}
+
+/* A file of a slide that is a picture of another kind, too: MIRAX begins with a JPEG preview. */
+static bool is_container(const char *path)
+{
+    for (const struct format *f = formats; f < formats_end; f++)
+        if (f->reader == &slide_openslide)
+            return has_ending(f, path);
+    return false;
 }
 
 struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
@@ -238,7 +257,9 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
     }
     for (const struct format *f = formats; f < formats_end; f++) {
         struct err said = {0};
-        const int r = is_usable(f) ? f->reader->open(&s, file, level, threads, info, &said) : 0;
+        const bool asked =
+            is_usable(f) && !(f->reader == &slide_picture && is_container(file->path));
+        const int r = asked ? f->reader->open(&s, file, level, threads, info, &said) : 0;
         if (r > 0) {
             take_reader(f->reader, why.msg, info);
             return s;
@@ -263,16 +284,6 @@ void slide_close(struct slide *s)
 {
     if (s)
         s->reader->close(s);
-}
-
-static bool has_ending(const struct format *f, const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    const size_t n = dot ? strlen(dot) : 0;
-    for (const char *at = strchr(f->endings, '.'); dot && at; at = strchr(at + 1, '.'))
-        if (!strncasecmp(at, dot, n) && (at[n] == ' ' || !at[n]))
-            return true;
-    return false;
 }
 
 bool slide_has_name(const char *path)
