@@ -1,6 +1,7 @@
 """The project itself: layers, options, builds without this and that, installation."""
 
 import h5py
+import numpy as np
 
 from lib import *
 from tiffpatch import Tiff
