@@ -337,8 +337,8 @@ const char *tile_file_contradiction(const struct slide *s)
     static const char *const subsampled[] = {
         "the JPEG tiles state RGB, but have subsampled chroma; read as YCbCr",
         "the photometric tag states RGB, but the JPEG tiles have subsampled chroma; read as YCbCr",
-        "PhotometricInterpretation states RGB, but the JPEG tiles have subsampled chroma; read as "
-        "YCbCr"};
+        ("PhotometricInterpretation states RGB, but the JPEG tiles have subsampled chroma; read as "
+         "YCbCr")};
     const struct tile_file *t = tiles_of(s);
     const struct tile_format *f = &t->grid.format;
     const enum tile_conflict conflict = conflict_of(t);

@@ -452,7 +452,8 @@ class Store:
             if mask is not None and mask.shape != cells:
                 raise ValueError("tissue/mask has another shape than the slide")
             return None if mask is None else values(f, "tissue/mask").astype(bool)
-        return self._read_h5(read)
+        tissue: np.ndarray[Any, np.dtype[np.bool_]] | None = self._read_h5(read)
+        return tissue
 
     tissue_cell = 32
 
