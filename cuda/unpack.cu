@@ -94,7 +94,7 @@ static int64_t chunk_rows_of(const struct spectrum_band *b, int64_t rows)
 }
 
 /* What the band needs; entries, restart markers and tables: what is of use, less each time that
- * memory is halved. A tile that does not fit is left to the host: fits_one(). */
+ * memory is halved. The host decodes tiles that do not fit: fits_one(). */
 static struct unpack_room room_for(const struct spectrum_band *b, int halved)
 {
     struct unpack_room r = {};

@@ -31,8 +31,8 @@ struct results *results_open(const struct options *o, struct err *e);
 /* Has the folder an up-to-date result of this store already? Its times do not matter: content_crc32
  * says of which store it is.
  * 1: yes, complete and whole; *found is filled in.
- * 0: no. If there is one of a store that has changed, of other regions or damaged, e says so; else
- *    e is unchanged.
+ * 0: no. If a result exists but its store has changed, its regions differ or it is damaged, e says
+ *    so; else e is unchanged.
  * -1: something else exists under its name, which must not be replaced, or it cannot be read; or,
  *    with found->kept, a result of other parameters, or one that --on-damage fail rejects. */
 int results_have(const struct results *r, const char *store, struct results_found *found,
