@@ -17,6 +17,7 @@ struct arguments {
     bool level_given, tolerance_given;
     const char *output, *list;
     int64_t task, tasks; /* our share of the list */
+    int64_t slides;      /* at once; 0: as many as cores */
     bool keep_tree, accept_damage, anonymous;
     const char *key; /* file for the names of anonymous slides */
     bool json, print_inputs, quiet, verbose;

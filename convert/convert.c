@@ -33,8 +33,6 @@
 #include <unistd.h>
 
 enum {
-    SMALL_FILE = 16 << 20, /* bytes of a slide that is prepared in memory, and of its pixels */
-    SMALL_PIXELS = 4 << 20,
     MANY_TILES = 4096,
     TRIED_TILES = 256, /* of that many and more */
     KEPT_DEPTH = 16,   /* kept tiles per thread on their way: small, and of very unequal cost */
@@ -92,7 +90,7 @@ static int make_tissue(struct convert *c, struct err *e)
     }
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
     struct err damage = {0};
-    const int r = overview_tissue(c->file, c->slide, &c->slide_info, c->o->threads, must,
+    const int r = overview_tissue(c->file, c->slide, &c->slide_info, convert_threads(c->o), must,
                                   &c->tissue, &damage, e);
     if (r < 0 || add_problem(c, &damage, e))
         return -1;
@@ -129,7 +127,7 @@ static int put_tissue(struct convert *c, struct err *e)
                                    .dark = c->tissue.dark,
                                    .fraction = c->tissue.fraction};
     char doubt[sizeof c->info.tissue_doubt];
-    if (store_put_tissue(c->writer, &t, c->o->threads, e))
+    if (store_put_tissue(c->writer, &t, convert_threads(c->o), e))
         return -1;
     return doubts_tissue(c, doubt, sizeof doubt) ? store_put_tissue_doubt(c->writer, doubt, e) : 0;
 }
@@ -143,7 +141,7 @@ static int put_view(struct convert *c, struct err *e)
         return 0;
     const int r = tissue_view(&c->tissue, &rgb, &width, &height, e);
     const int bad =
-        r > 0 ? store_put_thumbnail(c->writer, rgb, width, height, c->o->threads, e) : r;
+        r > 0 ? store_put_thumbnail(c->writer, rgb, width, height, convert_threads(c->o), e) : r;
     free(rgb);
     return bad;
 }
@@ -380,13 +378,13 @@ static int confirm_files(struct convert *c, struct err *e)
 
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
-    if ((!c->is_ready && begin(c, e)) ||
+    if (begin(c, e) ||
         space_check(&c->info, c->o->tissue_only ? &c->tissue : NULL, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
         return -1;
-    if (head_put(&c->head, c->slide, c->o->keep_identifiers, c->o->threads, c->writer, e) ||
+    if (head_put(&c->head, c->slide, c->o->keep_identifiers, convert_threads(c->o), c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || convert_tiles(c, e) ||
         check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
         put_contradiction(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {
@@ -433,7 +431,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
                    struct err *e)
 {
     struct stat st;
-    if (!c->is_ready && (plan(c, e) || take_mask(c, e)))
+    if (plan(c, e) || take_mask(c, e))
         return -1;
     memcpy(report->note, c->slide_info.note, sizeof report->note);
     const int verdict = plan_judge(c->path, target, &c->info, &c->sources, c->o, &report->info, e);
@@ -466,10 +464,8 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     return 0;
 }
 
-void convert_free(struct convert *c)
+static void convert_free(struct convert *c)
 {
-    if (!c)
-        return;
     close_buffers(c);
     sources_free(&c->sources);
     free(c->mask);
@@ -566,65 +562,21 @@ static int open_slide(struct convert *c, struct err *e)
     return c->slide ? 0 : -1;
 }
 
-static struct convert *create(const char *path, const struct convert_options *o)
-{
-    struct convert *c = memory_need(1, sizeof *c);
-    c->path = path;
-    c->o = o;
-    return c;
-}
-
-/* --- slides that are prepared in memory --- */
-
-/* Opens the slide if it is small, and does everything up to its tiles. */
-static int begin_small(struct convert *c, struct err *e)
-{
-    if (open_slide(c, e) || plan(c, e))
-        return -1;
-    const int64_t tiles = c->columns * c->rows;
-    if (tiles > SMALL_PIXELS / store_chunk_bytes(&c->info))
-        return -1;
-    return open_buffers(c, (int)tiles, e) || read_head(c, e) || make_tissue(c, e) ? -1 : 0;
-}
-
-struct convert *convert_prepare(const char *path, const char *target,
-                                const struct convert_options *o)
-{
-    struct stat st;
-    struct err e = {0};
-    const double begun = clock_now();
-    if (o->tissue_mask || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > SMALL_FILE ||
-        access(target, F_OK) == 0)
-        return NULL;
-    struct convert *c = create(path, o);
-    if (!c)
-        return NULL;
-    c->one = *o;
-    c->one.threads = 1;
-    c->o = &c->one;
-    if (begin_small(c, &e) || convert_fill_items(c, &e)) {
-        convert_free(c);
-        return NULL;
-    }
-    c->is_ready = true;
-    c->spent = clock_now() - begun;
-    return c;
-}
-
 /* --- one slide --- */
 
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
-                  struct convert *ready,
                   void (*progress)(void *ctx, double fraction, double pixels), void *ctx,
                   struct convert_report *report, struct err *e)
 {
-    struct convert *c = ready ? ready : create(path, o);
+    struct convert *c = memory_need(1, sizeof *c);
     const double begun = clock_now();
     *report = (struct convert_report){.outcome = CONVERT_DONE};
+    c->path = path;
+    c->o = o;
     c->progress = progress;
     c->progress_ctx = ctx;
-    const int r = (!ready && open_slide(c, e)) || convert(c, target, report, e) ? -1 : 0;
-    report->seconds = c->spent + clock_now() - begun;
+    const int r = open_slide(c, e) || convert(c, target, report, e) ? -1 : 0;
+    report->seconds = clock_now() - begun;
     if (r || report->outcome == CONVERT_SKIPPED)
         publish_clean(target); /* what a killed run has left */
     convert_free(c);

@@ -4,9 +4,6 @@
  * Each thread reads a tile, turns it gray if requested, packs it and computes its checksum, all in
  * the buffers of its item. The calling thread, between tiles of its own, writes the chunks into the
  * file in order. Memory is a few tiles per thread, whatever the slide's size.
- *
- * Of many small slides, each thread prepares a whole one in memory, and only the calling thread
- * uses HDF5 to write them, in order.
  */
 #ifndef WSI_CONVERT_H
 #define WSI_CONVERT_H
@@ -32,24 +29,10 @@ struct convert_report {
     bool was_stale; /* replaced a store of the slide as it was before the slide changed */
 };
 
-/* A small slide whose chunks are ready in memory. */
-struct convert;
-
-/*
- * Decodes and packs a small slide of which no store exists yet, on the calling thread and without
- * HDF5, so that several threads can prepare a slide each. NULL: convert_slide does all of it, and
- * reports what is wrong. `path` and `o` must outlive it.
- */
-struct convert *convert_prepare(const char *path, const char *target,
-                                const struct convert_options *o);
-void convert_free(struct convert *c); /* NULL is allowed */
-
-/* `ready`: of convert_prepare with the same arguments, which this frees; or NULL.
- * `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and the
+/* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and the
  * number of pixels of the whole level. On failure the message names the file, and an existing store
  * at `target` is kept. */
 int convert_slide(const char *path, const char *target, const struct convert_options *o,
-                  struct convert *ready,
                   void (*progress)(void *ctx, double fraction, double pixels), void *ctx,
                   struct convert_report *report, struct err *e);
 

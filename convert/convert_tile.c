@@ -263,22 +263,15 @@ static int sink(void *ctx, void *slot, struct err *e)
     return 0;
 }
 
-int convert_tiles(struct convert *c, struct err *e)
+static int most(void *ctx)
 {
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    if (!c->is_ready)
-        return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
-    for (int k = 0; k < c->depth; k++)
-        if (sink(c, &c->items[k], e))
-            return -1;
-    return 0;
+    const struct convert *c = ctx;
+    return convert_threads(c->o);
 }
 
-int convert_fill_items(struct convert *c, struct err *e)
+int convert_tiles(struct convert *c, struct err *e)
 {
-    for (int k = 0; k < c->depth; k++)
-        if (source(c, &c->items[k], k, e) != PIPE_ITEM || work(c, &c->items[k], 0, e) ||
-            c->items[k].other[0])
-            return -1;
-    return 0;
+    static const struct pipe_ops ops = {
+        .source = source, .work = work, .sink = sink, .most = most};
+    return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
 }

@@ -40,9 +40,6 @@ struct convert {
     const char *path;
     struct slide_file *file; /* the slide, opened once */
     const struct convert_options *o;
-    bool is_ready;              /* convert_prepare has filled all items */
-    double spent;               /* seconds, by convert_prepare */
-    struct convert_options one; /* options for one thread, which `o` points to then */
     struct slide *slide;
     struct slide_info slide_info;
     struct store_info info;
@@ -65,10 +62,7 @@ struct convert {
     void *progress_ctx;
 };
 
-/* Puts all tiles into the store, in order; those of items that are ready as they are. Sets c->other
- * if a tile cannot be kept. */
+/* Puts all tiles into the store, in order. Sets c->other if a tile cannot be kept. */
 int convert_tiles(struct convert *c, struct err *e);
-/* Makes the chunks of a slide that has an item for each, on the calling thread. */
-int convert_fill_items(struct convert *c, struct err *e);
 
 #endif

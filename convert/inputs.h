@@ -60,10 +60,6 @@ int inputs_clash(const struct input *i, const struct input *first, struct err *e
 /* Keeps share `task` of `tasks` (task_parse); inputs with one target are in one share. Call it
  * after inputs_assign. */
 void inputs_share(struct inputs *in, int64_t task, int64_t tasks);
-/* Writes the list into an open, empty file, and reads it from there: the same inputs, although the
- * folders may have changed. `slides` goes with it. inputs_load: 1; 0: the file is empty; -1. */
-int inputs_save(const struct inputs *in, size_t slides, int fd, struct err *e);
-int inputs_load(struct inputs *in, size_t *slides, int fd, struct err *e);
 /* "6 files of formats of slides that are not read, ... (.czi 4, .svs.part 2)" into text. False:
  * none was left out. */
 bool inputs_name_lost(const struct inputs *in, char *text, size_t size);

@@ -4,19 +4,18 @@
  */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
+#include "common/base/crew.h"
 #include "common/base/failed_list.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
-#include "common/base/pipe.h"
 #include "common/base/progress.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
 #include "common/hdf5/h5_library.h"
 #include "convert/arguments.h"
 #include "convert/convert.h"
-#include "convert/crash.h"
 #include "convert/inputs.h"
 #include "convert/plan.h"
 #include "convert/privacy/identifiers.h"
@@ -30,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /*
  * --- outcomes ---
@@ -51,29 +51,22 @@ struct outcomes {
     const struct codec *kept; /* of the last slide whose tiles were kept; NULL: there is none */
     char *kept_path;          /* its store, and its rows, columns and channels */
     int64_t kept_size[3];
-    int64_t stopped, not_begun;   /* slides */
-    struct crash_state done;      /* the others, and what a run after a crash takes over */
-    struct failed_list *failures; /* NULL: the output is a file */
+    /* slides */
+    int64_t converted, skipped, damaged, failed, stopped, not_begun;
+    int64_t trouble;                          /* of those failed: err_is_trouble */
+    double source_bytes, store_bytes, pixels; /* of converted slides */
+    struct failed_list *failures;             /* NULL: the output is a file */
+    int64_t memory;                           /* the processes' peaks, bytes */
 };
 
-static void put_failure(void *ctx, const char *slide, const char *reason)
+/* -1: out of memory. */
+static int outcomes_begin(struct outcomes *r, const struct arguments *o, struct err *e)
 {
-    const char *folder = strchr(slide, ' ') + 1; /* "BELOW PATH" */
-    failed_list_add(ctx, folder, strtoul(slide, NULL, 10), reason);
-}
-
-/* `s`: what a run that crashed has done; see crash.h. -1: out of memory. */
-static int outcomes_begin(struct outcomes *r, const struct arguments *o,
-                          const struct crash_state *s, struct err *e)
-{
-    *r = (struct outcomes){.o = o, .begun = clock_now() - s->seconds, .done = *s};
+    *r = (struct outcomes){.o = o, .begun = clock_now()};
     if (inputs_is_file(o->output))
         return 0;
     r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->anonymous, e);
-    if (!r->failures)
-        return -1;
-    crash_failures(put_failure, r->failures);
-    return 0;
+    return r->failures ? 0 : -1;
 }
 
 /* --- JSON --- */
@@ -182,17 +175,17 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
         cli_say("%s", e.msg);
     if (!r->o->quiet)
         remark(r, i, p);
-    r->done.damaged += damaged;
+    r->damaged += damaged;
     failed_list_done(r->failures, i->path);
     if (skipped)
-        r->done.skipped++;
+        r->skipped++;
     else {
-        r->done.converted++;
+        r->converted++;
         if (p->info.codec->keeps)
             note_kept(r, i->target, &p->info);
-        r->done.source_bytes += (double)p->info.source_bytes;
-        r->done.store_bytes += (double)p->store_bytes;
-        r->done.pixels += (double)p->info.width * (double)p->info.height;
+        r->source_bytes += (double)p->info.source_bytes;
+        r->store_bytes += (double)p->store_bytes;
+        r->pixels += (double)p->info.width * (double)p->info.height;
     }
     if (r->o->json)
         json_line(i, skipped ? "skipped" : damaged ? "damaged" : "done", p, damaged ? &e : NULL);
@@ -206,27 +199,17 @@ static void note_failure(struct outcomes *r, const struct outcome *i, const stru
         return;
     }
     failed_list_add(r->failures, i->path, i->below, why->msg);
-    char *row = memory_print("%zu %s", i->below, i->path);
-    crash_failure(row, why->msg);
-    free(row);
 }
 
 /* A slide without a store. The message names it. */
 static void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
-    r->done.failed++;
-    r->done.trouble += err_is_trouble(why);
+    r->failed++;
+    r->trouble += err_is_trouble(why);
     note_failure(r, i, why);
     cli_say("%s", why->msg);
     if (r->o->json)
         json_line(i, "failed", NULL, why);
-}
-
-/* A signal: `left` slides are not done, the first of which was begun or not. */
-static void outcomes_stop(struct outcomes *r, bool begun, size_t left)
-{
-    r->stopped = begun;
-    r->not_begun = (int64_t)left - begun;
 }
 
 /* --- the end --- */
@@ -251,16 +234,16 @@ static void outcomes_end(const struct outcomes *r)
     int n = snprintf(counts, sizeof counts,
                      "%" PRId64 " converted, %" PRId64 " skipped (up to date), %" PRId64
                      " with damaged tiles, %" PRId64 " failed",
-                     r->done.converted, r->done.skipped, r->done.damaged, r->done.failed);
+                     r->converted, r->skipped, r->damaged, r->failed);
     if (r->stopped || r->not_begun)
         snprintf(counts + n, sizeof counts - (size_t)n,
                  ", %" PRId64 " stopped, %" PRId64 " not begun", r->stopped, r->not_begun);
-    if (r->done.pixels > 0)
+    if (r->pixels > 0)
         snprintf(rate, sizeof rate, "%s of slides to %s of stores, %.1f MP/s, ",
-                 number_size(in, r->done.source_bytes), number_size(out, r->done.store_bytes),
-                 r->done.pixels / 1e6 / (seconds > 0 ? seconds : 1));
+                 number_size(in, r->source_bytes), number_size(out, r->store_bytes),
+                 r->pixels / 1e6 / (seconds > 0 ? seconds : 1));
     cli_say("%s; %s%s, peak memory %s", counts, rate, clock_text(time, seconds),
-            number_size(memory, (double)cli_peak_memory()));
+            number_size(memory, (double)r->memory));
     if (r->kept)
         say_plugin(r);
 }
@@ -268,27 +251,52 @@ static void outcomes_end(const struct outcomes *r)
 /* The exit status of a run that was not stopped. */
 static int outcomes_status(const struct outcomes *r)
 {
-    return r->done.trouble                               ? EXIT_TROUBLE
-           : r->done.failed                              ? EXIT_PART
-           : r->done.damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
+    return r->trouble                               ? EXIT_TROUBLE
+           : r->failed                              ? EXIT_PART
+           : r->damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
                                                          : EXIT_DONE;
 }
 
 /*
  * --- the loop over slides ---
  *
- * A run of wsi2h5: the loop over its slides.
+ * Slides are converted at once, each in a process of its own (crew.h): a crash costs one slide, and
+ * HDF5's lock is each one's own. They begin in order, and what there is to say about them is said
+ * in order.
  */
+
+/* More threads make a slide of kept tiles slower: one thread writes. */
+enum { MOST_KEEPING = 16 };
+/* How far slides may be ahead of the one whose turn it is to be reported. */
+enum { MOST_AHEAD = 4096 };
+
+/* What the process that converts a slide says about it. */
+struct answer {
+    int bad;
+    bool stopped; /* by a signal */
+    struct err why;
+    struct convert_report report;
+    char name[ANONYMOUS_NAME]; /* "": it has none yet */
+};
+
+/* A slide of the run. */
+struct entry {
+    enum { ENTRY_WAITS, ENTRY_BEGUN, ENTRY_ASKS, ENTRY_DONE } state;
+    int seat;              /* ENTRY_ASKS: which process waits for the go-ahead to use its name */
+    struct answer *answer; /* ENTRY_ASKS, ENTRY_DONE; owned */
+};
 
 struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    size_t slides;            /* of all tasks */
-    size_t *maker;            /* [slides] by number of the store: 1 + the input that has it, or 0 */
-    size_t now;               /* the slide that is converted */
-    struct crash_state state; /* state.next: the first slide of this run */
-    char name[ANONYMOUS_NAME]; /* its name in messages, with --anonymous */
+    size_t slides;         /* of all tasks */
+    size_t *maker;         /* [slides] by number of the store: 1 + the input that has it, or 0 */
+    struct entry *entries; /* [in.n] */
+    int members;           /* processes, at most */
+    struct crew *crew;
+    bool stop_said; /* that a signal ended a slide */
+    size_t next, named, now; /* the first that is not begun, has no go-ahead, is not reported */
 };
 
 /* --- inputs --- */
@@ -323,18 +331,6 @@ static int check_outputs(const struct batch *b, struct err *e)
     return bad ? -1 : 0;
 }
 
-/* As gather; after a crash what the run before has gathered. */
-static int gather_once(struct batch *b, char **words, int n, struct err *e)
-{
-    const int list = crash_list();
-    const int known = list < 0 ? 0 : inputs_load(&b->in, &b->slides, list, e);
-    if (known)
-        return known < 0 ? -1 : 0;
-    if (gather(b, words, n, e))
-        return -1;
-    return list < 0 ? 0 : inputs_save(&b->in, b->slides, list, e);
-}
-
 static void list_skipped(const struct batch *b)
 {
     char lost[512];
@@ -361,149 +357,356 @@ static int print_inputs(struct batch *b, char **words, int n)
     return EXIT_SUCCESS;
 }
 
-/* --- slides --- */
+/* --- a slide, in its process --- */
 
-static void show_progress(void *ctx, double fraction, double pixels)
+static void note_progress(void *ctx, double fraction, double pixels)
 {
-    const struct batch *b = ctx;
-    progress_show(fraction, (b->outcomes.done.pixels + fraction * pixels) / 1e6);
+    struct crew_seat *seat = ctx;
+    atomic_store(&seat->amount, fraction * pixels);
+    atomic_store(&seat->fraction, fraction);
 }
 
-/* Finds the slide's anonymous name, notes it in the key file and makes its target. */
-static int take_name(struct batch *b, struct input *i, struct err *e)
+/* Threads that the slide may use at most. Of the last slides each gets, as others end, more than
+ * its share of now. */
+static int threads_for(const struct batch *b, int64_t item, const struct crew_seat *seat)
+{
+    const int all = b->o->convert.threads, share = atomic_load(&seat->threads);
+    const int most = b->o->convert.codec->keeps && all > MOST_KEEPING ? MOST_KEEPING : all;
+    return (int64_t)b->in.n - item <= b->members ? most : share;
+}
+
+/* Finds the slide's anonymous name, has the parent note it in the key file, and makes its target.
+ */
+static int take_name(struct batch *b, struct input *i, struct crew_seat *seat, struct answer *a)
 {
     const char *folder = b->o->output;
     const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-    char name[ANONYMOUS_NAME];
-    if (anonymous_name(i->path, name, e) || anonymous_note(b->o->key, name, i->path, e))
+    if (anonymous_name(i->path, a->name, &a->why)) {
+        a->name[0] = 0;
         return -1;
-    memcpy(b->name, name, sizeof name);
-    i->target = memory_print("%s%s%s.h5", folder, slash, name);
+    }
+    if (!crew_ask(seat, a))
+        return stop_check(&a->why) ? -1 : err_set(&a->why, "given up");
+    i->target = memory_print("%s%s%s.h5", folder, slash, a->name);
     return 0;
 }
 
-static int convert_one(struct batch *b, struct input *i, struct convert *ready,
-                       struct convert_report *report, struct err *e)
+static void convert_one(struct batch *b, struct input *i, int64_t item, struct crew_seat *seat,
+                        struct answer *a)
 {
     struct convert_options options = b->o->convert;
-    const double n = (double)b->in.n;
-    const int crashed = crash_signal((size_t)(i - b->in.list));
-    if (crashed)
-        return err_set(e,
-                       "%s: the program or a library crashed while the slide was read (%s); give "
-                       "the run more descriptors and memory, or copy the slide again",
-                       i->path, strsignal(crashed));
+    options.threads = threads_for(b, item, seat);
+    options.threads_now = &seat->threads;
+    a->bad = 1;
+    if (b->o->anonymous) {
+        if (take_name(b, i, seat, a))
+            return;
+        options.name = a->name;
+    }
+    if (b->o->keep_tree && folder_make_for(i->target, &a->why)) {
+        err_add(&a->why, "%s", i->path);
+        return;
+    }
+    a->bad = convert_slide(i->path, i->target, &options, progress_is_on() ? note_progress : NULL,
+                           seat, &a->report, &a->why);
+}
+
+static void work(void *ctx, int64_t item, struct crew_seat *seat, void *answer)
+{
+    struct batch *b = ctx;
+    struct answer *a = answer;
+    convert_one(b, &b->in.list[item], item, seat, a);
+    a->stopped = stop_signal() != 0;
+    if (a->bad && a->stopped) /* if somebody stops this process alone, another try may succeed */
+        a->why.kind = ERR_TROUBLE;
+}
+
+/* --- the slides, in the parent --- */
+
+static void take_answer(struct batch *b, size_t k, const struct answer *a)
+{
+    struct entry *n = &b->entries[k];
+    const struct input *i = &b->in.list[k];
+    if (n->state == ENTRY_DONE) /* its name could not be noted */
+        return;
+    if (!n->answer)
+        n->answer = memory_need(1, sizeof *n->answer);
+    *n->answer = *a;
+    n->state = ENTRY_DONE;
+    if (!a->bad && !b->o->anonymous)
+        b->maker[i->store] = k + 1;
+}
+
+/* Its process has ended without an answer. */
+static void take_death(struct batch *b, size_t k, int status)
+{
+    const struct input *i = &b->in.list[k];
+    struct answer a = {.bad = 1, .stopped = stop_signal() != 0};
+    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (b->entries[k].answer) /* it had a name */
+        memcpy(a.name, b->entries[k].answer->name, sizeof a.name);
+    if (number == SIGKILL || (!number && WEXITSTATUS(status) == EXIT_TROUBLE))
+        err_blame(&a.why, ERR_MEMORY,
+                  "%s: its process was ended, as happens when memory is short; try again, with "
+                  "fewer --slides at once",
+                  i->path);
+    else
+        err_set(&a.why,
+                "%s: the program or a library crashed while the slide was read (%s); give "
+                "the run more descriptors and memory, or copy the slide again",
+                i->path, number ? strsignal(number) : "see above");
+    if (i->target)
+        publish_clean(i->target);
+    take_answer(b, k, &a);
+}
+
+/* The slide is done without a process: it has a problem, or its store is another's. */
+static bool is_decided(struct batch *b, size_t k)
+{
+    struct input *i = &b->in.list[k];
+    struct answer a = {.bad = 1};
     if (i->problem) {
         if (i->target)
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
-        return err_blame(e, i->problem_kind, "%s", i->problem);
-    }
-    if (i->target && b->maker[i->store])
-        return inputs_clash(i, &b->in.list[b->maker[i->store] - 1], e);
-    if (b->o->anonymous) {
-        if (take_name(b, i, e))
-            return -1;
-        options.name = b->name;
-    }
-    if (b->o->keep_tree && folder_make_for(i->target, e)) {
-        convert_free(ready);
-        return err_add(e, "%s", i->path);
-    }
-    progress_item((int64_t)b->now, b->o->anonymous ? b->name : path_base_name(i->path),
-                  (double)b->now / n, 1 / n);
-    return convert_slide(i->path, i->target, &options, ready,
-                         progress_is_on() ? show_progress : NULL, b, report, e);
+        err_blame(&a.why, i->problem_kind, "%s", i->problem);
+    } else if (i->target && b->maker[i->store])
+        inputs_clash(i, &b->in.list[b->maker[i->store] - 1], &a.why);
+    else
+        return false;
+    take_answer(b, k, &a);
+    return true;
 }
 
-/* More threads are of no use: writing takes a fifth of the time of a small slide. */
-enum { MOST_PREPARING = 4 };
+/* Does a slide before k that is being converted have the same store? */
+static bool store_is_busy(const struct batch *b, size_t k)
+{
+    const struct input *i = &b->in.list[k];
+    for (size_t j = b->now; j < k; j++) {
+        const struct input *other = &b->in.list[j];
+        if (b->entries[j].state == ENTRY_BEGUN && other->target && i->target &&
+            !strcmp(i->target, other->target))
+            return true;
+    }
+    return false;
+}
 
-/* One slide in the parallel loop. */
-struct slot {
-    size_t number;
-    struct convert *ready; /* NULL: nothing is prepared */
+/* -1: no process can be started, and none works. */
+static int begin_slides(struct batch *b, struct err *e)
+{
+    while (b->next < b->in.n && b->next - b->now < MOST_AHEAD && !stop_signal()) {
+        const size_t k = b->next;
+        if (b->in.list[k].shared && store_is_busy(b, k))
+            return 0;
+        if (!is_decided(b, k)) {
+            if (!crew_has_room(b->crew))
+                return 0;
+            if (crew_begin(b->crew, (int64_t)k, e))
+                return crew_busy(b->crew) > 0 ? 0 : -1;
+            b->entries[k].state = ENTRY_BEGUN;
+        }
+        b->next++;
+    }
+    return 0;
+}
+
+/* Gives the slide that asks the go-ahead; false: not yet. */
+static bool go_ahead(struct batch *b, size_t k)
+{
+    struct entry *n = &b->entries[k];
+    struct input *i = &b->in.list[k];
+    struct answer failed = *n->answer;
+    const char *folder = b->o->output;
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    failed.bad = 1;
+    free(i->target);
+    i->target = memory_print("%s%s%s.h5", folder, slash, n->answer->name);
+    if (store_is_busy(b, k))
+        return false;
+    const bool go = !anonymous_note(b->o->key, n->answer->name, i->path, &failed.why);
+    crew_reply(b->crew, n->seat, go);
+    n->state = ENTRY_BEGUN;
+    if (!go)
+        take_answer(b, k, &failed);
+    return true;
+}
+
+/* In order, so that the key file is. */
+static void answer_names(struct batch *b)
+{
+    for (; b->named < b->next; b->named++) {
+        const struct entry *n = &b->entries[b->named];
+        if (n->state == ENTRY_BEGUN || (n->state == ENTRY_ASKS && !go_ahead(b, b->named)))
+            return;
+    }
+}
+
+static void take_event(struct batch *b, const struct crew_event *v)
+{
+    const size_t k = (size_t)v->item;
+    switch (v->kind) {
+    case CREW_DONE: take_answer(b, k, v->answer); break;
+    case CREW_DIED: take_death(b, k, v->status); break;
+    case CREW_ASKS:
+        take_answer(b, k, v->answer);
+        b->entries[k].state = ENTRY_ASKS;
+        b->entries[k].seat = v->seat;
+        break;
+    case CREW_NONE: break;
+    }
+}
+
+/* --- reports, in order --- */
+
+static void report_slide(struct batch *b, size_t k)
+{
+    struct input *i = &b->in.list[k];
+    struct answer *a = b->entries[k].answer;
+    char name[ANONYMOUS_NAME];
+    snprintf(name, sizeof name, "slide %zu of %zu", k + 1, b->in.n);
+    const char *shown = !b->o->anonymous ? i->path : a->name[0] ? a->name : name;
+    const struct outcome o = {shown, i->target, b->o->anonymous ? 0 : i->below};
+    if (b->o->anonymous)
+        anonymous_mask(&a->why, i->path, shown);
+    if (a->bad && a->stopped && stop_signal()) {
+        if (!b->stop_said)
+            cli_say("%s", a->why.msg);
+        b->stop_said = true;
+        b->outcomes.stopped++;
+    } else if (a->bad)
+        outcomes_failure(&b->outcomes, &o, &a->why);
+    else
+        outcomes_slide(&b->outcomes, &o, &a->report);
+    fflush(stdout);
+}
+
+/* Those whose turn it is; `all`: also those behind one that was not finished. */
+static void report_slides(struct batch *b, bool all)
+{
+    for (; b->now < b->next; b->now++) {
+        struct entry *n = &b->entries[b->now];
+        if (n->state == ENTRY_DONE)
+            report_slide(b, b->now);
+        else if (!all)
+            return;
+        else
+            b->outcomes.stopped++;
+        free(n->answer);
+        n->answer = NULL;
+    }
+}
+
+/* The first slide at work stands for all of them. */
+static void show_progress(const struct batch *b)
+{
+    const struct crew_seat *first = NULL, *seat;
+    size_t shown = b->now, done = b->now;
+    double parts = 0, pixels = b->outcomes.pixels;
+    if (!progress_is_on())
+        return;
+    for (size_t k = b->now; k < b->next; k++) {
+        if (b->entries[k].state == ENTRY_DONE)
+            done++;
+        else if ((seat = crew_seat_of(b->crew, (int64_t)k))) {
+            shown = first ? shown : k;
+            first = first ? first : seat;
+            parts += seat == first ? 0 : atomic_load(&seat->fraction);
+            pixels += atomic_load(&seat->amount);
+        }
+    }
+    if (!first)
+        return;
+    const double n = (double)b->in.n;
+    const char *path = b->in.list[shown].path;
+    progress_item((int64_t)shown, b->o->anonymous ? "" : path_base_name(path),
+                  ((double)done + parts) / n, 1 / n);
+    progress_show(atomic_load(&first->fraction), pixels / 1e6);
+}
+
+/* --- all slides --- */
+
+enum {
+    LOOK_MS = 200,  /* between looks at signals and progress */
+    STOP_MS = 1000, /* for slides to end by themselves */
 };
 
-static int source(void *ctx, void *slot, int64_t number, struct err *e)
+static void refuse_name(struct batch *b, size_t k)
 {
-    const struct batch *b = ctx;
-    struct slot *s = slot;
-    (void)e;
-    *s = (struct slot){.number = b->state.next + (size_t)number};
-    if (s->number >= b->in.n)
-        return PIPE_END;
-    return PIPE_ITEM;
+    crew_reply(b->crew, b->entries[k].seat, false);
+    b->entries[k].state = ENTRY_BEGUN;
 }
 
-/* Small slides are decoded and packed one per thread; the others are done in the sink, by all. */
-static int work(void *ctx, void *slot, int thread, struct err *e)
+/* A signal: members end their slides, and remove what is unfinished. */
+static void stop_slides(struct batch *b, struct err *e)
 {
-    const struct batch *b = ctx;
-    struct slot *s = slot;
-    const struct input *i = &b->in.list[s->number];
-    (void)thread, (void)e;
-    crash_slide(s->number, false);
-    if (b->in.n > 1 && b->o->convert.threads > 1 && i->target && !i->shared && !i->problem &&
-        !stop_signal() && !crash_signal(s->number))
-        s->ready = convert_prepare(i->path, i->target, &b->o->convert);
-    return 0;
-}
-
-/* What a run that follows a crash begins with. */
-static void note_state(struct batch *b)
-{
-    struct outcomes *o = &b->outcomes;
-    fflush(stdout); /* lines of JSON would be lost */
-    o->done.next = b->now + 1;
-    o->done.seconds = clock_now() - o->begun;
-    crash_note(&o->done);
-}
-
-/* -1: a signal stops the run. */
-static int sink(void *ctx, void *slot, struct err *e)
-{
-    struct batch *b = ctx;
-    struct slot *s = slot;
-    struct input *i = &b->in.list[b->now = s->number];
-    struct convert_report report;
-    snprintf(b->name, sizeof b->name, "slide %zu of %zu", b->now + 1, b->in.n);
-    const bool begun = !stop_check(e);
-    crash_slide(s->number, true);
-    const int bad = begun ? convert_one(b, i, s->ready, &report, e) : -1;
-    const struct outcome o = {b->o->anonymous ? b->name : i->path, i->target,
-                              b->o->anonymous ? 0 : i->below};
-    if (!bad && !b->o->anonymous)
-        b->maker[i->store] = b->now + 1;
-    if (!begun)
-        convert_free(s->ready);
-    s->ready = NULL;
-    if (b->o->anonymous)
-        anonymous_mask(e, i->path, b->name);
-    if (bad && stop_signal()) {
-        cli_say("%s", e->msg);
-        outcomes_stop(&b->outcomes, begun, b->in.n - b->now);
-        return -1;
+    const double begun = clock_now();
+    struct crew_event v;
+    crew_stop(b->crew);
+    for (size_t k = b->named; k < b->next; k++)
+        if (b->entries[k].state == ENTRY_ASKS)
+            refuse_name(b, k);
+    while (crew_busy(b->crew) > 0 && 1000 * (clock_now() - begun) < STOP_MS) {
+        v = crew_wait(b->crew, LOOK_MS);
+        take_event(b, &v);
+        if (v.kind == CREW_ASKS)
+            refuse_name(b, (size_t)v.item);
     }
-    if (bad)
-        outcomes_failure(&b->outcomes, &o, e);
-    else
-        outcomes_slide(&b->outcomes, &o, &report);
-    note_state(b);
+    report_slides(b, true);
+    if (!b->stop_said)
+        cli_say("%s", e->msg);
+    b->outcomes.not_begun = (int64_t)(b->in.n - b->next);
+}
+
+static int convert_slides(struct batch *b, struct err *e)
+{
+    while (b->now < b->in.n) {
+        if (stop_check(e)) {
+            stop_slides(b, e);
+            return -1;
+        }
+        if (begin_slides(b, e))
+            return -1;
+        if (crew_busy(b->crew) > 0) {
+            const struct crew_event v = crew_wait(b->crew, LOOK_MS);
+            take_event(b, &v);
+        }
+        answer_names(b);
+        report_slides(b, false);
+        show_progress(b);
+    }
     return 0;
+}
+
+/* Killed processes leave unfinished files. */
+static void clean_targets(const struct batch *b)
+{
+    for (size_t k = 0; k < b->next; k++)
+        if (b->entries[k].state != ENTRY_DONE && b->in.list[k].target)
+            publish_clean(b->in.list[k].target);
 }
 
 /* -1: the run ended before all slides were done. */
 static int convert_all(struct batch *b, struct err *e)
 {
-    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
-    const int wanted = b->in.n > 1 ? b->o->convert.threads : 1;
-    const int threads = wanted < MOST_PREPARING ? wanted : MOST_PREPARING, depth = threads + 2;
-    struct slot *slots = memory_need((size_t)depth, sizeof *slots);
+    const int cores = b->o->convert.threads;
+    const int at_once = b->o->slides > 0 ? (int)b->o->slides : cores;
+    b->members = (size_t)at_once < b->in.n ? at_once : (int)b->in.n;
+    const struct crew_setup s = {.members = b->members > 0 ? b->members : 1,
+                                 .cores = cores,
+                                 .answer_bytes = sizeof(struct answer),
+                                 .work = work,
+                                 .leave = h5_exit,
+                                 .ctx = b};
     store_init(); /* changes the environment, which only one thread may do */
-    const int r = pipe_run(&ops, b, slots, sizeof *slots, depth, threads, e);
-    for (int k = 0; k < depth; k++)
-        convert_free(slots[k].ready);
-    free(slots);
+    b->entries = memory_need(b->in.n, sizeof *b->entries);
+    b->crew = crew_create(&s, e);
+    const int r = b->crew ? convert_slides(b, e) : -1;
+    b->outcomes.memory = cli_peak_memory() + (b->crew ? crew_peak_memory(b->crew) : 0);
+    crew_free(b->crew);
+    if (r)
+        clean_targets(b);
+    for (size_t k = 0; k < b->in.n; k++)
+        free(b->entries[k].answer);
+    free(b->entries);
     return r;
 }
 
@@ -524,19 +727,6 @@ static int check_mask(const struct batch *b, struct err *e)
                    mask, b->slides);
 }
 
-/* What is known of the slides before this one, with which a run begins that follows a crash. */
-static void note_earlier(struct batch *b)
-{
-    b->maker = memory_need(b->slides + 1, sizeof *b->maker);
-    for (size_t k = 0; k < b->state.next && k < b->in.n; k++) {
-        const struct input *i = &b->in.list[k];
-        if (!i->target || !plan_has_store(i->path, i->target))
-            continue;
-        b->maker[i->store] = k + 1;
-        failed_list_done(b->outcomes.failures, i->path);
-    }
-}
-
 /* However this run ends, and whichever slides it is given: what killed runs have left goes. */
 static void clean_output(const char *output, bool is_file)
 {
@@ -553,7 +743,7 @@ static int run_batch(struct batch *b, char **words, int n)
     if (!to_file && folder_make(b->o->output, &e))
         return cli_failed(&e);
     clean_output(b->o->output, to_file);
-    if (gather_once(b, words, n, &e))
+    if (gather(b, words, n, &e))
         return cli_failed(&e);
     list_skipped(b);
     if (to_file && b->in.n > 1) {
@@ -563,8 +753,8 @@ static int run_batch(struct batch *b, char **words, int n)
     if (check_outputs(b, &e) || check_mask(b, &e))
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
-    int bad = outcomes_begin(&b->outcomes, b->o, &b->state, &e);
-    note_earlier(b);
+    int bad = outcomes_begin(&b->outcomes, b->o, &e);
+    b->maker = memory_need(b->slides + 1, sizeof *b->maker);
     bad = bad || convert_all(b, &e) || failed_list_write(b->outcomes.failures, b->o->quiet, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
@@ -577,8 +767,6 @@ static int batch_run(const struct arguments *o, int argc, char **argv, int first
 {
     struct batch b = {.o = o};
     stop_catch_signals();
-    if (!o->print_inputs && (!o->list || strcmp(o->list, "-") != 0))
-        crash_begin(argv, &b.state);
     const int status = (o->print_inputs ? print_inputs : run_batch)(&b, argv + first, argc - first);
     failed_list_free(b.outcomes.failures);
     free(b.outcomes.kept_path);

@@ -21,14 +21,20 @@ struct pipe {
     void *ctx;
     unsigned char *items;
     size_t item_bytes;
-    int depth;
+    int depth, threads;
+    struct worker *workers; /* [threads - 1] */
+    int started;            /* of these */
+    bool refused;           /* the system starts no more */
 
     pthread_mutex_t lock;
     pthread_cond_t room;   /* a worker may take an item */
     pthread_cond_t caller; /* the calling thread may sink or take an item */
     int workers_wait;      /* for room */
     int64_t taken, sunk;   /* items that source has produced, that have passed the sink */
-    bool *done;            /* [depth]: worked on */
+    int *slots;            /* [depth]: item n is in slot slots[n % depth] */
+    int *free, n_free;     /* [depth]: a stack of the other slots */
+    bool *done;            /* [depth], by n % depth: worked on */
+    int busy;              /* threads in a callback */
     bool sourcing;         /* a thread is in source */
     bool ended;            /* source has returned PIPE_END */
     bool failed;           /* a callback has failed: all threads return */
@@ -41,16 +47,25 @@ struct worker {
     int number;
 };
 
-static void *slot(const struct pipe *p, int64_t number)
+static void *slot(const struct pipe *p, int number)
 {
-    return p->items + (size_t)(number % p->depth) * p->item_bytes;
+    return p->items + (size_t)number * p->item_bytes;
 }
 
 /* All functions below are called with the lock held, but for the threads' own. */
 
+/* Threads that may be busy now. */
+static int most_threads(const struct pipe *p)
+{
+    const int most = p->ops->most ? p->ops->most(p->ctx) : p->threads;
+    return most < 1 ? 1 : most < p->threads ? most : p->threads;
+}
+
 static bool may_take(const struct pipe *p)
 {
-    return !p->ended && !p->sourcing && p->taken - p->sunk < p->depth;
+    const int most = most_threads(p);
+    const int depth = (int)(((int64_t)p->depth * most + p->threads - 1) / p->threads);
+    return !p->ended && !p->sourcing && p->busy < most && p->taken - p->sunk < depth;
 }
 
 static bool may_sink(const struct pipe *p)
@@ -78,22 +93,28 @@ static void take(struct pipe *p, int thread)
 {
     struct err e = {0};
     const int64_t number = p->taken;
+    const int place = p->free[--p->n_free];
     p->sourcing = true;
+    p->busy++;
     pthread_mutex_unlock(&p->lock);
-    int r = p->ops->source(p->ctx, slot(p, number), number, &e);
+    int r = p->ops->source(p->ctx, slot(p, place), number, &e);
     pthread_mutex_lock(&p->lock);
     p->sourcing = false;
     p->ended = r == PIPE_END;
     if (r == PIPE_ITEM) {
+        p->slots[number % p->depth] = place;
         p->done[number % p->depth] = false;
         p->taken++;
-    }
+    } else
+        p->free[p->n_free++] = place;
+    p->busy -= r != PIPE_ITEM || p->failed;
     event(p, r, &e);
     if (r != PIPE_ITEM || p->failed)
         return;
     pthread_mutex_unlock(&p->lock);
-    r = p->ops->work(p->ctx, slot(p, number), thread, &e);
+    r = p->ops->work(p->ctx, slot(p, place), thread, &e);
     pthread_mutex_lock(&p->lock);
+    p->busy--;
     p->done[number % p->depth] = r == 0;
     event(p, r, &e);
 }
@@ -101,9 +122,13 @@ static void take(struct pipe *p, int thread)
 static void sink(struct pipe *p)
 {
     struct err e = {0};
+    const int place = p->slots[p->sunk % p->depth];
+    p->busy++;
     pthread_mutex_unlock(&p->lock);
-    const int r = p->ops->sink(p->ctx, slot(p, p->sunk), &e);
+    const int r = p->ops->sink(p->ctx, slot(p, place), &e);
     pthread_mutex_lock(&p->lock);
+    p->busy--;
+    p->free[p->n_free++] = place;
     p->sunk++;
     event(p, r, &e);
 }
@@ -126,10 +151,27 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+/* Starts the threads that may be busy now. A system that refuses one is not asked again. */
+static void start_workers(struct pipe *p)
+{
+    const int wanted = most_threads(p) - 1;
+    while (p->started < wanted && !p->refused && !p->failed && !p->ended) {
+        struct worker *w = &p->workers[p->started];
+        *w = (struct worker){.p = p, .number = p->started};
+        pthread_mutex_unlock(&p->lock);
+        p->refused = pthread_create(&w->id, NULL, worker_main, w) != 0;
+        pthread_mutex_lock(&p->lock);
+        p->started += !p->refused;
+    }
+}
+
 static void caller_main(struct pipe *p, int thread)
 {
     pthread_mutex_lock(&p->lock);
-    while (!p->failed && !(p->ended && p->sunk == p->taken)) {
+    for (;;) {
+        start_workers(p); /* releases the lock */
+        if (p->failed || (p->ended && p->sunk == p->taken))
+            break;
         if (may_sink(p))
             sink(p);
         else if (may_take(p))
@@ -144,27 +186,33 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
              int threads, struct err *e)
 {
     assert(depth >= 1 && threads >= 1);
-    struct pipe p = {
-        .ops = ops, .ctx = ctx, .items = items, .item_bytes = item_bytes, .depth = depth, .err = e};
-    struct worker *w = memory_need((size_t)threads, sizeof *w);
-    int started = 0;
+    struct pipe p = {.ops = ops,
+                     .ctx = ctx,
+                     .items = items,
+                     .item_bytes = item_bytes,
+                     .depth = depth,
+                     .threads = threads,
+                     .n_free = depth,
+                     .err = e};
+    p.workers = memory_need((size_t)threads, sizeof *p.workers);
     p.done = memory_need((size_t)depth, sizeof *p.done);
+    p.slots = memory_need((size_t)depth, sizeof *p.slots);
+    p.free = memory_need((size_t)depth, sizeof *p.free);
+    for (int k = 0; k < depth; k++)
+        p.free[k] = depth - 1 - k;
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.room, NULL);
     pthread_cond_init(&p.caller, NULL);
-    for (; started < threads - 1; started++) {
-        w[started] = (struct worker){.p = &p, .number = started};
-        if (pthread_create(&w[started].id, NULL, worker_main, &w[started]))
-            break; /* the run uses the threads that started */
-    }
     caller_main(&p, threads - 1);
-    for (int k = 0; k < started; k++)
-        pthread_join(w[k].id, NULL);
+    for (int k = 0; k < p.started; k++)
+        pthread_join(p.workers[k].id, NULL);
     pthread_cond_destroy(&p.caller);
     pthread_cond_destroy(&p.room);
     pthread_mutex_destroy(&p.lock);
+    free(p.free);
+    free(p.slots);
     free(p.done);
-    free(w);
+    free(p.workers);
     return p.failed ? -1 : 0;
 }
 

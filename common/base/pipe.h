@@ -11,8 +11,9 @@
  *
  * Results therefore do not depend on the number of threads, a file is written in order by one
  * thread, and memory is bounded: at most `depth` items exist between source and sink. The caller
- * allocates one slot of `item_bytes` per item in flight; item n is in slot n % depth. Slots are
- * reused, so buffers attached to them live for the whole run, and nothing is allocated per item.
+ * allocates one slot of `item_bytes` per item in flight. Slots are reused, the last one that became
+ * free first, so buffers attached to them live for the whole run, and no more of them are used than
+ * items are in flight.
  */
 #ifndef WSI_PIPE_H
 #define WSI_PIPE_H
@@ -36,13 +37,16 @@ struct pipe_ops {
     int (*work)(void *ctx, void *item, int thread, struct err *e);
     /* Returns 0, or -1 and sets e. */
     int (*sink)(void *ctx, void *item, struct err *e);
+    /* How many threads may be busy now, asked at every item; with fewer threads, fewer items are in
+     * flight, too. NULL: all. Any thread. */
+    int (*most)(void *ctx);
 };
 
 /*
  * Runs until source returns PIPE_END or a callback fails. `items` points to `depth` slots of
  * `item_bytes` bytes each. depth >= 1, threads >= 1. The calling thread is the last of the threads:
  * it works while sink has nothing to do. So no more than `threads` threads are busy, and a system
- * that refuses all other threads does not stop the run.
+ * that refuses all other threads does not stop the run. Threads start when they are needed.
  *
  * Returns 0, or -1 with the first error. On return all callbacks have returned; after an error,
  * items in flight are dropped.

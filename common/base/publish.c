@@ -88,6 +88,22 @@ static char *temp_base(const char *name, const char *host)
 /* Temporary names that this process has made. */
 static unsigned names_made;
 
+/* Has the process of this host ended? Also if nobody has taken notice, as in containers whose first
+ * process does not. */
+static bool has_ended(pid_t pid)
+{
+    char path[48], stat[128] = "";
+    if (kill(pid, 0))
+        return errno == ESRCH;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    stat[fd < 0 ? 0 : read_at(fd, 0, stat, sizeof stat - 1)] = 0;
+    if (fd >= 0)
+        close(fd);
+    const char *after = strrchr(stat, ')'); /* "PID (NAME) STATE ..." */
+    return after && (!strncmp(after, ") Z", 3) || !strncmp(after, ") X", 3));
+}
+
 /* What a temporary name says of its writer. */
 enum writer { NOT_OURS, ALIVE, GONE, ELSEWHERE };
 
@@ -116,7 +132,7 @@ static enum writer find_writer(const char *name, const char *base, const char *h
         return ELSEWHERE;
     if (pid == (long)getpid())
         return number > names_made ? GONE : ALIVE;
-    return kill((pid_t)pid, 0) && errno == ESRCH ? GONE : ALIVE;
+    return has_ended((pid_t)pid) ? GONE : ALIVE;
 }
 
 /* Has the file not grown for so long that nobody writes it? */

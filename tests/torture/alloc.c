@@ -20,16 +20,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-static atomic_long counted;
 static atomic_int begun;
 static long at;
 static int forever;
 static const char *count_file, *sites_file;
 
 enum { MOST_SITES = 1 << 20, MOST_FRAMES = 128 };
-static unsigned sites[MOST_SITES];
+/* of all processes that the program forks */
+static struct shared {
+    atomic_long counted;
+    unsigned sites[MOST_SITES];
+} *all;
 static struct {
     uintptr_t begin, end;
 } program;
@@ -78,9 +82,9 @@ static int fails(void *caller)
 {
     if (!atomic_load_explicit(&begun, memory_order_relaxed))
         return 0;
-    const long k = atomic_fetch_add(&counted, 1) + 1;
+    const long k = atomic_fetch_add(&all->counted, 1) + 1;
     if (sites_file && k <= MOST_SITES)
-        sites[k - 1] = site();
+        all->sites[k - 1] = site();
     if (at == 0 || (forever ? k < at : k != at))
         return 0;
     if (k == at && getenv("TORTURE_CALLER"))
@@ -128,8 +132,8 @@ int posix_memalign(void **out, size_t align, size_t n)
 static void write_sites(void)
 {
     FILE *f = fopen(sites_file, "w");
-    for (long k = 0; f && k < counted && k < MOST_SITES; k++)
-        fprintf(f, "%u\n", sites[k]);
+    for (long k = 0; f && k < all->counted && k < MOST_SITES; k++)
+        fprintf(f, "%u\n", all->sites[k]);
     if (!f || fclose(f) != 0)
         abort();
 }
@@ -143,7 +147,7 @@ static void end(void)
     if (!count_file)
         return;
     const int fd = open(count_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&counted));
+    const int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&all->counted));
     if (fd >= 0 && write(fd, text, (size_t)n) == n)
         close(fd);
 }
@@ -155,6 +159,10 @@ void server_begin(void)
     forever = getenv("TORTURE_FOREVER") != NULL;
     count_file = getenv("TORTURE_COUNT");
     sites_file = getenv("TORTURE_SITES");
+    all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        abort();
     if (sites_file) {
         dl_iterate_phdr(find_program, NULL);
         site(); /* loads what backtrace() needs */

@@ -10,6 +10,7 @@
  *                    that interrupts for ever does not exist
  *   TORTURE_DO       what happens: an errno number; "short" (half of the bytes, at least one);
  *                    "kill" (SIGKILL before the call), "crash" (SIGSEGV before it)
+ *                    (to the process whose call it is; "kill" also to the one it was forked from)
  *   TORTURE_COUNT    file that receives the number of counted calls when the program exits
  *   TORTURE_TRACE    file that receives every call that changes a file or a folder below
  *                    TORTURE_UNDER: a line "OP PATH OFFSET LENGTH [PATH2]" and, for writes, the
@@ -24,7 +25,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -32,14 +32,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-static atomic_long counted;
+static atomic_long *counted; /* of all processes that the program forks */
 static long at;
 static int forever, error_number, shortens, kills, trace_fd = -1;
 static const char *calls, *under, *count_file;
-static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 
 #define REAL(name) ((__typeof__(&name))real(#name))
@@ -65,6 +66,10 @@ void server_begin(void)
     kills = what && !strcmp(what, "kill") ? SIGKILL : what && !strcmp(what, "crash") ? SIGSEGV : 0;
     error_number = what ? atoi(what) : 0;
     owner = getpid();
+    counted = mmap(NULL, sizeof *counted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                   0);
+    if (counted == MAP_FAILED)
+        abort();
     if (trace)
         trace_fd = REAL(open)(trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
@@ -75,7 +80,7 @@ __attribute__((destructor)) static void end(void)
     if (!count_file || getpid() != owner)
         return;
     const int fd = REAL(open)(count_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&counted));
+    const int n = snprintf(text, sizeof text, "%ld\n", atomic_load(counted));
     if (fd >= 0 && REAL(write)(fd, text, (size_t)n) == n)
         REAL(close)(fd);
 }
@@ -110,12 +115,14 @@ static const char *path_of(int fd, char buf[PATH_MAX])
 /* Counts the call. 1: it is to be hit (errno is set); kills the process where that is wanted. */
 static int hit(const char *name, const char *path)
 {
-    if (!calls || getpid() != owner || !is_chosen(name) || !is_below(path))
+    if (!calls || !counted || !is_chosen(name) || !is_below(path))
         return 0;
-    const long k = atomic_fetch_add(&counted, 1) + 1;
+    const long k = atomic_fetch_add(counted, 1) + 1;
     const long most = forever ? (error_number == EINTR ? at + 999 : LONG_MAX) : at;
     if (at == 0 || k < at || k > most)
         return 0;
+    if (kills == SIGKILL && getpid() != owner)
+        kill(owner, SIGKILL);
     if (kills)
         raise(kills);
     errno = error_number;
@@ -137,11 +144,10 @@ static void trace(const char *op, const char *path, long long offset, size_t n, 
     const int before = errno;
     const int m = snprintf(line, sizeof line, "%s\t%s\t%lld\t%zu\t%s\n", op, path, offset, n,
                            path2 ? path2 : "");
-    pthread_mutex_lock(&trace_lock);
-    if (REAL(write)(trace_fd, line, (size_t)m) != m ||
-        (data && REAL(write)(trace_fd, data, n) != (ssize_t)n))
+    const struct iovec parts[] = {{line, (size_t)m}, {(void *)data, data ? n : 0}};
+    const ssize_t all = (ssize_t)((size_t)m + parts[1].iov_len);
+    if (writev(trace_fd, parts, 2) != all) /* one record of one process at a time */
         abort();
-    pthread_mutex_unlock(&trace_lock);
     errno = before;
 }
 
