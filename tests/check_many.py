@@ -47,8 +47,19 @@ def alive(pid):
         return False
 
 
-def begin(*argv):
-    return subprocess.Popen([WSI2H5, "--codec", "deflate", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def begin(*argv, **kw):
+    return subprocess.Popen([WSI2H5, "--codec", "deflate", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+
+
+def most_at_work(folder, *options, **kw):
+    """The largest number of slides that are converted at the same time."""
+    p, most = begin(*options, "-q", "-o", tmp(), folder, **kw), 0
+    while p.poll() is None:
+        most = max(most, len(members(p)))
+        time.sleep(0.002)
+    err = p.communicate(timeout=TIMEOUT)[1]
+    expect(p.returncode == 0, "status %d: %s", p.returncode, err)
+    return most
 
 
 def wait_for_members(p, n, out=None):
@@ -104,13 +115,30 @@ def test_no_more_slides_are_at_work_than_wanted():
     folder = tmp("slides")
     for k in range(6):
         shutil.copy(large(), os.path.join(folder, "s%d.svs" % k))
-    for options, wanted in (("-j", "8", "--slides", "2"), 2), (("-j", "3"), 3):
-        p, most = begin(*options, "-q", "-o", tmp(), folder), 0
-        while p.poll() is None:
-            most = max(most, len(members(p)))
-            time.sleep(0.002)
-        err = p.communicate(timeout=TIMEOUT)[1]
-        expect(p.returncode == 0 and most == wanted, "%s: %d at work, status %d: %s", options, most, p.returncode, err)
+    expect(most_at_work(folder, "-j", "8", "--slides", "2") == 2, "--slides 2")
+    expect(most_at_work(folder, "-j", "3") == 3, "-j 3")
+
+
+def test_a_quota_of_processors_is_a_limit_as_well():
+    """Of a container: all processors are visible, but only some of their time is its own."""
+    library = preloaded("""
+        FILE *fopen(const char *path, const char *mode) {
+            FILE *(*f)(const char *, const char *);
+            char other[4096];
+            *(void **)&f = dlsym(RTLD_NEXT, "fopen");
+            if (strcmp(path, "/proc/self/cgroup") && strncmp(path, "/sys/fs/cgroup/", 15))
+                return f(path, mode);
+            snprintf(other, sizeof other, "%s%s", getenv("SYSTEM"), path);
+            return f(other, mode);
+        }""")
+    slides, system = tmp("slides"), tmp("system")
+    for k in range(4):
+        shutil.copy(large(), os.path.join(slides, "s%d.svs" % k))
+    for name, text in (("proc/self/cgroup", b"1:name=x:/y\n0::/a/b\n"), ("sys/fs/cgroup/a/b/cpu.max", b"max 100000\n"),
+                       ("sys/fs/cgroup/a/cpu.max", b"50000 100000\n"), ("sys/fs/cgroup/cpu.max", b"900000 100000\n")):
+        os.makedirs(os.path.dirname(os.path.join(system, name)), exist_ok=True)
+        put_file(os.path.join(system, name), text)
+    expect(most_at_work(slides, env=dict(os.environ, LD_PRELOAD=library, SYSTEM=system)) == 1, "more than half a processor")
 
 
 def test_a_process_that_is_killed_costs_its_slide():

@@ -10,10 +10,13 @@
 #include "common/base/memory.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct pipe {
@@ -216,10 +219,44 @@ int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_byt
     return p.failed ? -1 : 0;
 }
 
+/* Processors that a control group (version 2) may use, rounded up; INT_MAX: all. */
+static int quota_of(const char *group)
+{
+    long long quota = 0, period = 0;
+    char *path = memory_print("/sys/fs/cgroup%s/cpu.max", group);
+    FILE *f = fopen(path, "re");
+    const bool limited = f && fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 &&
+                         period > 0 && quota / period < INT_MAX;
+    if (f)
+        fclose(f);
+    free(path);
+    return limited ? (int)((quota - 1) / period + 1) : INT_MAX;
+}
+
+/* The smallest quota of our control group and those that it is in. */
+static int quota(void)
+{
+    char line[PATH_MAX] = "";
+    int least = INT_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f) && strncmp(line, "0::", 3) != 0)
+        ;
+    if (f)
+        fclose(f);
+    if (strncmp(line, "0::", 3) != 0)
+        return least;
+    for (char *end = line + strcspn(line, "\n"); end; end = strrchr(line, '/')) {
+        *end = 0;
+        const int here = quota_of(line + 3);
+        least = here < least ? here : least;
+    }
+    return least;
+}
+
 int pipe_cpus(void)
 {
     cpu_set_t set;
     const bool unknown = sched_getaffinity(0, sizeof set, &set) != 0;
-    const long n = unknown ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
-    return n > 0 ? (int)n : 1;
+    const long n = unknown ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set), most = quota();
+    return n < 1 ? 1 : n < most ? (int)n : (int)most;
 }

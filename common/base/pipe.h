@@ -54,7 +54,8 @@ struct pipe_ops {
 int pipe_run(const struct pipe_ops *ops, void *ctx, void *items, size_t item_bytes, int depth,
              int threads, struct err *e);
 
-/* Number of processors that this process may use (its affinity mask); at least 1. */
+/* Number of processors that this process may use: its affinity mask, and the quota of its control
+ * group. At least 1. */
 int pipe_cpus(void);
 
 #ifdef __cplusplus
