@@ -22,13 +22,13 @@ struct convert_options {
     double mpp_override;  /* um per level-0 px, instead of what the slide states; 0: none */
     int64_t group_bytes;  /* of uncompressed pixels in a group */
     int64_t stripe_rows;  /* rounded to whole chunk rows; at least one */
-    int threads;                   /* at most */
+    int threads;          /* at most */
     const atomic_int *threads_now; /* how many of these may be busy now; NULL: all */
-    bool force;            /* replace an existing store */
-    bool keep_identifiers; /* store identifying properties, too */
-    const char *name;      /* stored instead of the file's name; NULL: the file's name */
-    bool tissue_only;      /* omit chunks without tissue */
-    bool no_tissue;        /* no tissue map */
+    bool force;                    /* replace an existing store */
+    bool keep_identifiers;         /* store identifying properties, too */
+    const char *name;              /* stored instead of the file's name; NULL: the file's name */
+    bool tissue_only;              /* omit chunks without tissue */
+    bool no_tissue;                /* no tissue map */
     struct tissue_rule tissue;
     const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
     bool refuse_damage;      /* reject a slide with a damaged tile */

@@ -271,7 +271,6 @@ static int most(void *ctx)
 
 int convert_tiles(struct convert *c, struct err *e)
 {
-    static const struct pipe_ops ops = {
-        .source = source, .work = work, .sink = sink, .most = most};
+    static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .most = most};
     return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
 }

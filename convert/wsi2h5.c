@@ -254,7 +254,7 @@ static int outcomes_status(const struct outcomes *r)
     return r->trouble                               ? EXIT_TROUBLE
            : r->failed                              ? EXIT_PART
            : r->damaged > 0 && !r->o->accept_damage ? EXIT_DAMAGED
-                                                         : EXIT_DONE;
+                                                    : EXIT_DONE;
 }
 
 /*
@@ -295,7 +295,7 @@ struct batch {
     struct entry *entries; /* [in.n] */
     int members;           /* processes, at most */
     struct crew *crew;
-    bool stop_said; /* that a signal ended a slide */
+    bool stop_said;          /* that a signal ended a slide */
     size_t next, named, now; /* the first that is not begun, has no go-ahead, is not reported */
 };
 

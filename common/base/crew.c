@@ -123,8 +123,8 @@ struct crew *crew_create(const struct crew_setup *s, struct err *e)
     c->members = memory_need(n, sizeof *c->members);
     c->polls = memory_need(n, sizeof *c->polls);
     c->answer = memory_need(1, s->answer_bytes);
-    c->seats = mmap(NULL, n * sizeof *c->seats, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                    -1, 0);
+    c->seats =
+        mmap(NULL, n * sizeof *c->seats, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t k = 0; k < n; k++)
         c->members[k].item = NO_ITEM;
     if (c->seats != MAP_FAILED)
