@@ -356,13 +356,111 @@ def painted(*areas):
 
 def test_a_slide_alone_is_judged_by_its_colours():
     small, everything = slice(20, 36), slice(None)
-    for areas, want in (((), None), (((small, small, (0, 0, 0)),), "areas without any colour, "), (((small, small, (60, 160, 110)),), "pen or ink"),
+    for areas, want in (((), None), (((small, small, (0, 0, 0)),), "areas without any colour, "), (((small, small, (60, 160, 110)),), "areas in a colour that the stain does not have"),
                         (((everything, everything, (150, 150, 152)),), "tissue without colour"), (((small, small, (255, 255, 255)),), None)):
         (row,) = table_of(painted(*areas))
         expect(row["verdict"] == ("review" if want else "not judged"), "%s: %s", want, row)
         says(row["reasons"], want or "9 more slides")
     blue = [(everything, slice(k, k + 2), (120, 140, 190)) for k in range(0, 150, 6)]
     expect(table_of(painted(*blue))[0]["verdict"] == "not judged", "the nuclei of an immunostain are no ink")
+
+
+def test_dirt_in_the_tissue_is_unlike_its_stain():
+    """Gray-brown dirt has too much colour for black and too little green for ink; two stains are no dirt."""
+    tissue, spot, all_ = (slice(10, 150), slice(10, 150)), (slice(40, 52), slice(60, 72)), slice(None)
+    def judged(*areas):
+        (row,) = table_of(painted((all_, all_, (240, 240, 240)), *areas))
+        return row["verdict"], row["reasons"], number(row["ink_share"])
+    stained = ((*tissue, (150, 70, 130)),)
+    expect(judged(*stained)[0::2] == ("not judged", 0), "%s", judged(*stained))
+    for dirt in ((130, 115, 100), (100, 90, 60), (70, 90, 70)):
+        verdict, why, share = judged(*stained, (*spot, dirt))
+        expect(share == 144 / painted_pixels() and verdict == ("review" if share > 0.01 else "not judged"), "%s %s: %s", dirt, share, why)
+    expect(judged(*stained, (slice(10, 60), slice(10, 150), (130, 115, 100)))[2] == 0, "a second stain")
+    expect(judged(*stained, (*spot, (170, 40, 50)))[2] == 0, "blood")
+    def dirty(slides):
+        for k, s in enumerate(slides.values()):
+            picture = np.full(s["thumbnail"].shape, 240, np.uint8)
+            picture[tissue] = (150, 70, 130)
+            if k == 3:
+                picture[40:50, 60:66] = (130, 115, 100)
+            s["thumbnail"][()] = picture
+    rows = table_of(with_slides(results("--slides", "12"), dirty))
+    expect([r["verdict"] for r in rows] == ["review" if k == 3 else "pass" for k in range(12)], "above 0.002 beside others: %s", rows)
+    says(rows[3]["reasons"], "areas in a colour that the stain does not have, less than 1 % of the slide: pen, ink, dirt or pigment")
+
+
+def painted_pixels():
+    with h5py.File(painted(), "r") as f:
+        return np.prod(f["slides/made-00001/thumbnail"].shape[:2])
+
+
+def test_a_step_of_the_light_has_a_name_and_a_place():
+    """A change of exposure or of white balance was "the glass is brighter in some places", or nothing."""
+    all_, tissue = slice(None), (slice(40, 110), slice(30, 120), (150, 70, 130))
+    def judged(areas, **numbers):
+        path = painted((all_, all_, (236, 240, 238)), *areas)
+        (row,) = table_of(path)
+        return row["verdict"], row["reasons"], number(row["light_step"]), data_of(report(path)[0])["why"]["0"]
+    for behind, where, words, x, y in (((212, 216, 214), (all_, slice(80, None)), "the glass is darker on the right by 24 levels: the exposure changed", 0.5, 0.5),
+                                       ((246, 250, 248), (slice(40, None), all_), "the glass is brighter on the lower part by 10 levels: the exposure changed", 0.5, 0.33),
+                                       ((236, 224, 250), (all_, slice(80, None)), "the glass is of another colour on the right by 16 levels: the white balance changed", 0.5, 0.5)):
+        verdict, why, step, reasons = judged([(*where, behind), tissue])
+        expect(verdict == "review" and why.startswith(words), "%s: %s", words, why)
+        expect(abs(reasons[0][2] - x) < 0.02 and abs(reasons[0][3] - y) < 0.02 and reasons[0][1] == 2, "%s", reasons)
+        expect("brighter in some places" not in why, "said once: %s", why)
+    expect(judged([(all_, slice(80, None), (232, 236, 234)), tissue])[0::2] == ("not judged", 4), "4 levels are no flag")
+    shaded = [(all_, slice(k, k + 4), (236 - k // 8, 240 - k // 8, 238 - k // 8)) for k in range(0, 160, 4)]
+    expect(judged([*shaded, tissue])[2] == 0, "shading is no step")
+    expect(judged([(all_, slice(80, None), (255, 255, 255)), tissue])[0] == "not judged", "white is what was never scanned")
+    expect(np.isnan(judged([(all_, all_, (150, 70, 130))])[2]), "without glass it is not known")
+
+
+def test_cells_that_lie_one_way_are_no_motion():
+    """Spindle cells had "the stage shook": their detail is directed, and not lost; and no stage moves obliquely."""
+    def verdict(direction, lost, deg):
+        numbers = dict(direction_db=[0.5 + k % 5 / 4 for k in range(40)], detail_4px_db=[-30.0] * 40, detail_7px_db=[-20.0] * 40, direction_deg=deg)
+        numbers["direction_db"][7] = direction
+        numbers["detail_4px_db"][7] -= lost
+        numbers["detail_7px_db"] = [x + 10 for x in numbers["detail_4px_db"]]
+        row = table_of(with_numbers(40, **numbers))[7]
+        expect((row["verdict"] == "review") == ("motion" in row["reasons"]), "%s", row)
+        return row["verdict"]
+    for direction, lost, deg, want in ((2.9, 0.5, 0, "pass"), (2.9, 4, 0, "review"), (3.2, 0.5, 90, "review"), (4.5, 4, 45, "pass"), (6, 4, 45, "review"), (6, 1, 135, "pass")):
+        expect(verdict(direction, lost, deg) == want, "%s dB, %s lost, %s degrees: not %s", direction, lost, deg, want)
+
+
+def test_few_slides_say_less_of_what_is_too_sharp():
+    """Of 12 slides the MAD is not known well: a good one of 9 groups of 10 was "fine detail stronger than in the others"."""
+    def verdicts(slides, z):
+        sharp = [-20 + x for x in np.linspace(-2, 2, slides - 1)]
+        sharp.insert(3, next(v for v in np.arange(-40, 0, 0.001) if robust_z(np.array(sharp[:3] + [v] + sharp[3:]))[3] >= z))
+        row = table_of(with_numbers(slides, sharp_p05=[-40.0] * slides, sharp_p50=sharp, sharp_p95=[x + 1 for x in sharp]))[3]
+        expect(abs(number(row["z_sharp_p50"]) - z) < 0.01, "%s", row)
+        return row["verdict"]
+    expect([verdicts(*x) for x in ((12, 5), (12, 5.5), (40, 3.8), (40, 4.3), (12, -4))] == ["pass", "review", "pass", "review", "review"], "limits of 5.25 and 4.03; 3.5 for blur")
+
+
+def test_slight_blur_shows_beside_coarser_detail():
+    """Detail differs from tissue to tissue by more than slight blur takes, but that of 4 px and of 7 px together."""
+    tissue = [4 * np.sin(k) for k in range(20)]
+    def judged(lost, **more):
+        numbers = dict(detail_7px_db=[-16 + x for x in tissue], detail_4px_db=[-30 + x + 0.1 * (k % 5) - lost * (k == 7) for k, x in enumerate(tissue)])
+        return table_of(with_numbers(20, **numbers, **more))[7]
+    expect(judged(0)["verdict"] == judged(0.8)["verdict"] == judged(-3)["verdict"] == "pass", "%s", judged(0.8))
+    row = judged(2)
+    expect(row["verdict"] == "review" and abs(number(row["detail_fall_db"]) - (number(row["detail_4px_db"]) - number(row["detail_7px_db"]))) < 1e-6, "%s", row)
+    says(row["reasons"], "the finest detail is weaker beside fine detail than in the others: slight defocus, or enlarged by software")
+    row = judged(2, lines_db=[14.0 if k == 7 else 2.0 for k in range(20)], lines_period_px=23.3, lines_deg=0)
+    expect("pattern of lines" in row["reasons"] and "defocus" not in row["reasons"], "another number names the cause: %s", row["reasons"])
+
+
+def test_dark_nuclei_are_no_black_tiles():
+    """In an immunostain one slide of 54 has 1 of 500 pixels at 67, the others at 114."""
+    def first(gray):
+        return table_of(with_numbers(12, gray_low=[gray] + [110.0 + k % 5 for k in range(11)]))[0]
+    expect(first(67)["verdict"] == "pass", "%s", first(67))
+    says(first(60)["reasons"], "an area is far darker than anything on the others")
 
 
 def test_blocks_and_tiles_of_codecs_are_no_defects_of_the_scanner():

@@ -49,22 +49,27 @@ def fold(rgb, tissue, rng):
     return np.where(where[..., None], rgb * np.roll(rgb, 60, 0) / 255, rgb)
 
 
-def patch(rgb, tissue, rng, colour, side, sigma=0):
+def ink(rgb, tissue, rng, colour, side):
     cy, cx = made.tissue_point(tissue, rng)
-    where = made.disc(cy, cx, side // 2)[..., None]
-    return np.where(where, made.blur(rgb, sigma) * np.array(colour) / 255, rgb)
+    return np.where(made.disc(cy, cx, side // 2)[..., None], rgb * np.array(colour) / 255, rgb)
+
+
+def smudge(rgb, tissue, rng, side=100):
+    """Gray-brown dirt out of focus, through which a fifth of the light of the tissue passes."""
+    cy, cx = made.tissue_point(tissue, rng)
+    opaque = 0.8 * made.blur(1.0 * made.disc(cy, cx, side // 2)[..., None], 6)
+    return rgb * (1 - opaque) + opaque * np.array((125, 112, 98))
 
 
 MORE = {
     "blur 0.75": (lambda g, t, r: made.blur(g, 0.75), "sharp|finest|blur|focus"), "blur 1": (lambda g, t, r: made.blur(g, 1), "sharp|finest|blur|focus"),
     "blur 1.5": (lambda g, t, r: made.blur(g, 1.5), "sharp|blur|focus"), "blur 3": (lambda g, t, r: made.blur(g, 3), "sharp|blur|focus"),
     "half at 3": (lambda g, t, r: made.half(g, r, 3), "sharp|blur|focus"), "lane": (lane, "sharp|blur|focus"),
-    "exposure step": (lambda g, t, r: step(g, (0.9, 0.9, 0.9)), "edge|seam|exposure|brighter"),
-    "white balance step": (lambda g, t, r: step(g, (1, 0.93, 1.05)), "edge|seam|balance|brighter|colour"),
+    "exposure step": (lambda g, t, r: step(g, (0.9, 0.9, 0.9)), "exposure"),
+    "white balance step": (lambda g, t, r: step(g, (1, 0.93, 1.05)), "white balance"),
     "interlace": (lambda g, t, r: interlaced(g), "line|finest|motion"), "chatter": (lambda g, t, r: chatter(g), "line|edge|stage"),
     "gray tiles": (lambda g, t, r: made.lost_tiles(g, t, r, 128.0), "tile|gray"), "fold": (fold, "fold|dark|dense"),
-    "smudge": (lambda g, t, r: patch(g, t, r, (150, 140, 130), 100, 4), "area|unlike|dirt|focus|blur|gray"),
-    "green ink": (lambda g, t, r: patch(g, t, r, (60, 170, 110), 90), "ink|pen|green"),
+    "smudge": (smudge, "dirt"), "green ink": (lambda g, t, r: ink(g, t, r, (60, 170, 110), 90), "ink"),
     "gray slide": (lambda g, t, r: np.repeat(g.mean(2, keepdims=True), 3, 2), "colour|gray"),
 }
 KINDS = {**MORE, **made.KINDS}

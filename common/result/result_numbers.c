@@ -97,6 +97,9 @@ static void find_stain(const struct result_params *p, const struct result_slide 
 /* --- what no stain makes --- */
 
 enum { IS_GRAY = 1, IS_INK = 2, DARK_WHITE = 100, NEIGHBOURS = 2 };
+enum { LEAST_STAINED = 10, SECOND_STAIN = 10 }; /* pixels; one in so many */
+#define LEAST_COLOUR 0.15 /* of a stain, its distance from gray in the plane of hue */
+#define FOREIGN 0.3
 
 /* The greatest channel that 1 of 100 pixels exceeds. */
 static int white_of(const struct result_picture *t)
@@ -126,6 +129,60 @@ static bool mark_foreign(const struct result_picture *t, int white, uint8_t *mar
     return 40 * green > coloured;
 }
 
+/* Place of a pixel in the plane of hue and saturation; {0, 0} for white. */
+static void find_colour(const uint8_t rgb[3], double colour[2])
+{
+    double od[3];
+    for (int c = 0; c < 3; c++)
+        od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
+    const double d = (od[0] + od[1] + od[2]) / 3;
+    colour[0] = d > 0 ? od[0] / d - 1 : 0;
+    colour[1] = d > 0 ? (od[1] - od[2]) / (sqrt(3) * d) : 0;
+}
+
+/* The median colour of stained pixels, those below 190/255 of white. Returns how many these are. */
+static int64_t find_usual_colour(const struct result_picture *t, int white, double usual[2])
+{
+    int64_t n = 0;
+    double *v[2], colour[2];
+    for (int c = 0; c < 2; c++)
+        v[c] = memory_need((size_t)(t->width * t->height), sizeof *v[c]);
+    for (int64_t k = 0; k < t->width * t->height; k++) {
+        if (255 * greatest(t->rgb + 3 * k) >= 190 * white)
+            continue;
+        find_colour(t->rgb + 3 * k, colour);
+        v[0][n] = colour[0];
+        v[1][n++] = colour[1];
+    }
+    for (int c = 0; c < 2; c++) {
+        usual[c] = stats_quantile(v[c], stats_sort(v[c], n), 0.5);
+        free(v[c]);
+    }
+    return n;
+}
+
+/* Marks stained pixels whose colour is not that of the stain. */
+static void mark_unlike(const struct result_picture *t, int white, uint8_t *mark)
+{
+    const int64_t pixels = t->width * t->height;
+    double usual[2], colour[2];
+    const int64_t stained = find_usual_colour(t, white, usual);
+    const double square = usual[0] * usual[0] + usual[1] * usual[1];
+    uint8_t *unlike = memory_need((size_t)pixels, 1);
+    int64_t n = 0;
+    for (int64_t k = 0; k < pixels; k++) {
+        find_colour(t->rgb + 3 * k, colour);
+        unlike[k] = 255 * greatest(t->rgb + 3 * k) < 190 * white && !(mark[k] & IS_GRAY) &&
+                    colour[0] * usual[0] + colour[1] * usual[1] < FOREIGN * square;
+        n += unlike[k];
+    }
+    const bool counts = stained >= LEAST_STAINED && square >= LEAST_COLOUR * LEAST_COLOUR &&
+                        SECOND_STAIN * n <= stained;
+    for (int64_t k = 0; k < pixels && counts; k++)
+        mark[k] |= (uint8_t)(unlike[k] ? IS_INK : 0);
+    free(unlike);
+}
+
 static bool is_area(const struct result_picture *t, const uint8_t *mark, int64_t k, int what)
 {
     const int64_t x = k % t->width, y = k / t->width;
@@ -152,10 +209,15 @@ static void find_foreign(const struct result_slide *s, struct result_numbers *ou
 {
     const struct result_picture *t = &s->thumbnail;
     const int white = t->rgb ? white_of(t) : 0;
-    if (white < DARK_WHITE || s->source_gray)
+    if (white < DARK_WHITE)
+        return;
+    result_find_light(t, &out->light);
+    if (s->source_gray)
         return;
     uint8_t *mark = memory_need((size_t)(t->width * t->height), 1);
     const bool areas = mark_foreign(t, white, mark);
+    if (!areas)
+        mark_unlike(t, white, mark);
     out->gray_share = share_of(t, mark, areas, IS_GRAY);
     out->ink_share = share_of(t, mark, areas, IS_INK);
     free(mark);
@@ -282,6 +344,7 @@ void result_find_numbers(const struct result_params *p, const struct result_slid
                                  .gray_share = NAN,
                                  .ink_share = NAN,
                                  .colourless_share = NAN,
+                                 .light = {{NAN, NAN, NAN}, {NAN, NAN}},
                                  .pieces_sharp = NAN};
     find_octaves(p, s, n->octaves);
     find_foreign(s, n);

@@ -18,6 +18,11 @@
  *         than 12, the greatest below 210/255 of white. Where more than 1 in 40 of all coloured
  *         pixels (channels that differ by more than 12) have G > R + 2, the stain itself is blue or
  *         green: then a pixel, gray or ink, counts only if the 5 x 5 pixels round it do.
+ *         Else foreign pixels count, too: those below 190/255 of white, not gray, whose (x, y) of
+ *         their own (see stain) reaches less than 0.3 as far as the median (x, y) of all pixels
+ *         below 190/255 of white, and in its direction. More than 1 in 10 of these are a second
+ *         stain, and do not count.
+ * light   A step of the light across the slide (result_light.h).
  * colour  colourless_share is the part of the pixels in windows of tissue whose channels differ by
  *         less than 8. No value for a gray store.
  * pieces  The median of sharp_db of windows that are at least 1/20 tissue, where no window is half
@@ -32,6 +37,7 @@
 #define WSI_RESULT_NUMBERS_H
 
 #include "common/result/result.h"
+#include "common/result/result_light.h"
 
 #include <stdint.h>
 
@@ -50,6 +56,7 @@ enum { RESULT_SPECTRUM_OCTAVES = 4 };
 struct result_numbers {
     double stain_density, stain_hue;                /* NaN without a thumbnail or tissue */
     double gray_share, ink_share, colourless_share; /* NaN without a thumbnail */
+    struct result_light light;                      /* NaN for fluorescence */
     double pieces_sharp; /* dB; NaN if a window is half tissue, or none is 1/20 */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
     uint32_t sharp[RESULT_SHARP_BINS];

@@ -468,6 +468,10 @@ static int check_numbers(struct result *r, int64_t k, const struct result_slide 
                 same_number(want.colourless_share, have.colourless_share) &&
                 same_number(want.pieces_sharp, have.pieces_sharp) &&
                 !memcmp(have.sharp, want.sharp, sizeof want.sharp);
+    for (int c = 0; c < 3; c++)
+        same = same && same_number(want.light.step[c], have.light.step[c]);
+    for (int c = 0; c < 2; c++)
+        same = same && same_number(want.light.at[c], have.light.at[c]);
     for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
         same = same && same_number(want.octaves[o], have.octaves[o]);
     return same ? 0

@@ -297,6 +297,8 @@ static void list_numbers(struct result_table *t)
     add(t, "gray_share", REALS, &n->gray_share, 1, 0, 1);
     add(t, "ink_share", REALS, &n->ink_share, 1, 0, 1);
     add(t, "colourless_share", REALS, &n->colourless_share, 1, 0, 1);
+    add(t, "light_step", REALS, n->light.step, 3, -255, 255);
+    add(t, "light_step_at", REALS, n->light.at, 2, 0, 1);
     add(t, "pieces_sharp", REALS, &n->pieces_sharp, 1, -INFINITY, INFINITY);
     add(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
     add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);

@@ -5,7 +5,6 @@
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
-#include "common/base/stop.h"
 #include "convert/readers/dicom_file.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_metadata.h"
@@ -246,8 +245,8 @@ static bool is_container(const char *path)
     return false;
 }
 
-static struct slide *ask_readers(const struct slide_file *file, int64_t level, int threads,
-                                 struct slide_info *info, struct err *e)
+struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
+                         struct slide_info *info, struct err *e)
 {
     struct slide *s = NULL;
     struct err why = {0}; /* what a reader says of a file that it leaves to others */
@@ -281,22 +280,10 @@ static struct slide *ask_readers(const struct slide_file *file, int64_t level, i
     return NULL;
 }
 
-struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
-                         struct slide_info *info, struct err *e)
-{
-    stop_library_begin();
-    struct slide *s = ask_readers(file, level, threads, info, e);
-    stop_library_end();
-    return s;
-}
-
 void slide_close(struct slide *s)
 {
-    if (!s)
-        return;
-    stop_library_begin();
-    s->reader->close(s);
-    stop_library_end();
+    if (s)
+        s->reader->close(s);
 }
 
 bool slide_has_name(const char *path)

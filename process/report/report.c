@@ -8,7 +8,6 @@
 #include "common/base/publish.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
-#include "common/hdf5/h5_library.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "process/draw/html.h"
@@ -126,9 +125,11 @@ static int open_next(struct loader *l, struct err *e)
     return 0;
 }
 
-/* Loads the next slide that can be used. */
-static int load_next(struct loader *l, struct load_item *it, struct err *e)
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
+    struct loader *l = ctx;
+    struct load_item *it = slot;
+    (void)number;
     for (;;) {
         struct err why = {0};
         if (stop_check(e))
@@ -150,16 +151,6 @@ static int load_next(struct loader *l, struct load_item *it, struct err *e)
             cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why);
         }
     }
-}
-
-/* On any thread, each of which must keep the library quiet. */
-static int source(void *ctx, void *slot, int64_t number, struct err *e)
-{
-    (void)number;
-    h5_lock();
-    const int r = load_next(ctx, slot, e);
-    h5_unlock();
-    return r;
 }
 
 /* --- work: the numbers of a slide --- */
@@ -197,6 +188,15 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
 }
 
+/* What was never scanned is white, and its edges are no steps of the light. */
+static void set_light(const struct result_numbers *n, struct report_slide *row)
+{
+    const double *step = n->light.step;
+    row->light = n->light;
+    if (row->missing == 0)
+        row->metric[REPORT_LIGHT] = fmax(fabs(step[0]), fmax(fabs(step[1]), fabs(step[2])));
+}
+
 /* Of a slide with windows. */
 static void set_metrics(const struct load_item *it, struct report_slide *row)
 {
@@ -213,6 +213,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_FINE_P50] = s->quantiles[RESULT_FINE][1];
     row->metric[REPORT_DETAIL_4] = s->of_spectra.detail_4px_db;
     row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
+    row->metric[REPORT_FALL] = s->of_spectra.detail_4px_db - s->of_spectra.detail_7px_db;
     memcpy(row->octaves, n->octaves, sizeof row->octaves);
     row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
     row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
@@ -224,6 +225,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_HUE] = n->stain_hue;
     row->metric[REPORT_GRAY] = n->gray_share;
     row->metric[REPORT_INK] = n->ink_share;
+    set_light(n, row);
     row->metric[REPORT_COLOURLESS] = n->colourless_share;
     row->metric[REPORT_PIECES] = n->pieces_sharp;
 }

@@ -17,13 +17,13 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .low = "tissue less sharp than in the others: focus, or enlarged by software",
          .high = "fine detail stronger than in the others: sharpening, noise or a "
                  "wrong um per px",
-         .least = 1, .look = REPORT_LOOK_MAP},
+         .unsure = true, .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_SHARP_P50] =
         {"sharp_p50", "sharpness of fine detail", " dB", 1, "median of sharp_db " OF_TISSUE,
          .low = "tissue less sharp than in the others: focus, or enlarged by software",
          .high = "fine detail stronger than in the others: scanner, sharpening or "
                  "a wrong um per px",
-         .least = 1, .look = REPORT_LOOK_MAP},
+         .unsure = true, .least = 1, .look = REPORT_LOOK_MAP},
     [REPORT_SHARP_P05] = {"sharp_p05", "least sharp tissue", " dB", 1,
                           "5th percentile of sharp_db " OF_TISSUE,
                           .low = "part of the tissue less sharp than any on the others: a strip or "
@@ -36,14 +36,14 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .low = "small pieces less sharp than on the others: focus, or enlarged by software",
          .high = "small pieces with stronger fine detail than on the others: sharpening, noise, or "
                  "more of them",
-         .least = 1, .look = REPORT_LOOK_SLIDE},
+         .unsure = true, .least = 1, .look = REPORT_LOOK_SLIDE},
     [REPORT_FINE_P50] =
         {"fine_p50", "finest detail", " dB", 1, "median of fine_db " OF_TISSUE,
          .low = "the finest detail is weaker than in the others: focus, compression, or enlarged "
                 "by software",
          .high = "the finest detail is stronger than in the others: noise, lines of the camera, or "
                  "sharpening",
-         .least = 0.5, .look = REPORT_LOOK_MAP},
+         .unsure = true, .least = 0.5, .look = REPORT_LOOK_MAP},
     [REPORT_BLURRED] = {"blurred_share", "blurred part of the tissue", " %", 0,
                         "part " OF_TISSUE " whose focus_db is below the median of "
                         "all such windows of the comparison group, less 3.5 robust "
@@ -88,10 +88,15 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_GRAY] = {"gray_share", "gray and black areas", " %", 1,
                      "part of the thumbnail that is dark and has no colour, which no stain is",
                      .most = 0.001, .spreads = true, .specific = true, .look = REPORT_LOOK_SLIDE},
-    [REPORT_INK] = {"ink_share", "green and blue areas", " %", 1,
-                    "part of the thumbnail that is greener than red, which a pink stain never is; "
-                    "of a blue or green stain only areas count",
-                    .most = 0.004, .spreads = true, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_INK] = {"ink_share", "areas of another colour", " %", 1,
+                    "part of the thumbnail that is greener than red, which a pink stain never is, "
+                    "or unlike the slide's own stain; of a blue or green stain only areas count",
+                    .most = 0.002, .spreads = true, .specific = true, .look = REPORT_LOOK_SLIDE},
+    [REPORT_LIGHT] =
+        {"light_step", "step of the light", " levels", 0,
+         "by how much the glass differs on both sides of a straight line across the slide, in the "
+         "channel where it differs most",
+         .most = 6, .widens = true, .specific = true, .look = REPORT_LOOK_SLIDE},
     [REPORT_COLOURLESS] = {"colourless_share", "tissue without colour", " %", 0,
                            "part of the tissue in the thumbnail that has no colour", .most = 0.95,
                            .specific = true, .look = REPORT_LOOK_SLIDE},
@@ -105,7 +110,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                          "gray than which 1 of 500 pixels of the thumbnail is darker",
                          .low = "an area is far darker than anything on the others: black tiles, "
                                 "pen, dense stain, or underexposed",
-                         .floor = 4, .skewed = true, .specific = true, .look = REPORT_LOOK_SLIDE},
+                         .low_below = 64, .floor = 4, .skewed = true, .specific = true,
+                         .look = REPORT_LOOK_SLIDE},
     [REPORT_GRAY_HIGH] =
         {"gray_high", "brightest place", " levels", 0,
          "gray than which 1 of 100 pixels of the thumbnail is brighter",
@@ -131,6 +137,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                          .low = NULL},
     [REPORT_DETAIL_7] = {"detail_7px_db", "detail of 7 px", " dB", 1,
                          "the same at periods of 6.2 to 8.3 px", .low = NULL},
+    [REPORT_FALL] = {"detail_fall_db", "finest beside fine detail", " dB", 1,
+                     "detail of 4 px less detail of 7 px, which differs little from tissue to "
+                     "tissue",
+                     .low = "the finest detail is weaker beside fine detail than in the others: "
+                            "slight defocus, or enlarged by software",
+                     .least = 1, .floor = 0.2},
     [REPORT_QUALITY] = {"jpeg_quality", "JPEG quality", "", 0,
                         "from the quantisation tables of the slide's tiles, 1 to 100",
                         .low = "compressed more strongly than the others",

@@ -484,7 +484,7 @@ static bool is_dense(const struct report_view *r, int64_t k)
 }
 
 /* Numbers of sharpness, from the one that says most to the one that says least. */
-static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_SHARP_P05,
+static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_SHARP_P05, REPORT_FALL,
                                 REPORT_FINE_P50};
 enum { SHARPNESS = sizeof sharpness / sizeof *sharpness };
 
@@ -525,16 +525,30 @@ static bool is_blurred(const struct report_view *r, int64_t k)
     return false;
 }
 
-/* Motion takes detail away in one direction, and not much more than that in all others. */
+/* Is an angle in degrees neither along the rows nor along the columns? */
+static bool is_oblique(double deg)
+{
+    const double off = fmod(deg, 90);
+    return off >= 22.5 && off < 67.5;
+}
+
+/* Motion takes detail away in one direction, and not much more than that in all others. Cells that
+ * lie one way do not: only a difference of `alone` dB is motion where detail is not lost as well.
+ * Stages move along rows and columns, cells lie in any direction: obliquely, twice that is needed,
+ * and the loss. */
 static bool is_directed(const struct report_view *r, int64_t k)
 {
-    const double part = 0.2, least = report_metric(REPORT_DIRECTION)->least;
+    const double part = 0.2, alone = 2, lost = 3, least = report_metric(REPORT_DIRECTION)->least;
     const struct stats_summary *usual = r->scores->pool[r->scores->of[k].pool].summary;
     const double *own = r->slides->slide[k].metric;
     const double lost_4 = usual[REPORT_DETAIL_4].q50 - own[REPORT_DETAIL_4];
     const double lost_7 = usual[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
     const double directed = own[REPORT_DIRECTION] - usual[REPORT_DIRECTION].q50;
-    return lost_4 >= 0 && directed >= fmax(least, part * (lost_4 + lost_7) / 2);
+    if (is_oblique(r->slides->slide[k].of_spectra.direction_deg) &&
+        (lost_4 < lost || directed < 2 * alone))
+        return false;
+    return lost_4 >= 0 && (lost_4 >= lost || directed >= alone) &&
+           directed >= fmax(least, part * (lost_4 + lost_7) / 2);
 }
 
 /* Where tissue is blurred, a z above STATS_FLAG says why, however skewed the number is. */
@@ -555,6 +569,12 @@ static bool names_cause(const struct report_view *r, int64_t k, int m)
     if (m == REPORT_GRAY_HIGH)
         return !is_weak(r, k);
     return report_metric(m)->specific;
+}
+
+/* Numbers that a step of the light changes, too. */
+static bool is_of_light(int m)
+{
+    return m == REPORT_GLASS_RANGE || m == REPORT_GLASS_GRAY || m == REPORT_TISSUE;
 }
 
 /* Does another number name the cause of what the finest detail is like? */
@@ -582,9 +602,32 @@ static void say_ink(const struct report_view *r, int64_t k, double excess, struc
 {
     char own[64];
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
-        "areas in a green or blue that the stain does not have, %s of the slide: pen or ink",
+        "areas in a colour that the stain does not have, %s of the slide: pen, ink, dirt or "
+        "pigment",
         shown(own, REPORT_INK, r->slides->slide[k].metric[REPORT_INK]))
         ->look = REPORT_LOOK_SLIDE;
+}
+
+/* All channels of the glass change alike with the exposure. */
+static void say_light(const struct report_slide *s, double excess, struct list *l)
+{
+    const double *step = s->light.step, sum = step[0] + step[1] + step[2];
+    const double high = fmax(step[0], fmax(step[1], step[2]));
+    const double low = fmin(step[0], fmin(step[1], step[2]));
+    const bool across = isnan(s->light.at[0]);
+    const bool tint = high - low > s->metric[REPORT_LIGHT] / 2;
+    struct report_reason *x =
+        say(l, REPORT_REVIEW, excess + OF_CAUSE,
+            "the glass is %s on the %s by %.0f levels: the %s changed during the scan; scan it "
+            "again",
+            tint      ? "of another colour"
+            : sum > 0 ? "brighter"
+                      : "darker",
+            across ? "lower part" : "right", s->metric[REPORT_LIGHT],
+            tint ? "white balance" : "exposure");
+    x->look = REPORT_LOOK_SLIDE;
+    x->x = across ? 0.5 : s->light.at[0];
+    x->y = across ? s->light.at[1] : 0.5;
 }
 
 static void say_colourless(const struct report_view *r, int64_t k, double excess, struct list *l)
@@ -612,8 +655,10 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
         const bool implied =
             (m == REPORT_GRAY_LOW && (is_dense(r, k) || flag_of(r, k, REPORT_GRAY) > 0)) ||
+            (m == REPORT_INK && flag_of(r, k, REPORT_GRAY) > 0) ||
+            (is_of_light(m) && flag_of(r, k, REPORT_LIGHT) > 0) ||
             ((m == REPORT_BLURRED || is_sharpness(m)) && m != said) ||
-            (m == REPORT_FINE_P50 && has_cause(r, k));
+            ((m == REPORT_FINE_P50 || m == REPORT_FALL) && has_cause(r, k));
         if (!(excess > 0) || implied || (explained && is_of_blur(r, k, m)))
             continue;
         if (m == REPORT_BLURRED)
@@ -622,6 +667,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say_gray(r, k, excess, l);
         else if (m == REPORT_INK)
             say_ink(r, k, excess, l);
+        else if (m == REPORT_LIGHT)
+            say_light(&r->slides->slide[k], excess, l);
         else if (m == REPORT_COLOURLESS)
             say_colourless(r, k, excess, l);
         else if (m == REPORT_GLASS_GRAY && isnan(r->scores->of[k].z[m]))

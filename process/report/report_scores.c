@@ -18,6 +18,8 @@ enum {
 
 /* Of a share that no group says to be usual. A real H&E slide has 0.006 of its thumbnail. */
 #define MOST_ALONE 0.01
+/* The MAD of few slides is not known well: of 12 the limit is half as high again. */
+#define FEW 6
 
 /* What a report is scored from, and the scores. */
 struct work {
@@ -166,7 +168,9 @@ static void find_usual(const struct work *w, int32_t pool, int m)
     struct report_pool *q = &w->out->pool[pool];
     const struct report_metric *of = report_metric(m);
     for (int side = 0; side < 2; side++)
-        q->usual[m][side] = of->skewed ? stats_limit(&q->summary[m], side, of->floor) : STATS_FLAG;
+        q->usual[m][side] = of->skewed           ? stats_limit(&q->summary[m], side, of->floor)
+                            : side && of->unsure ? STATS_FLAG * (1 + FEW / (double)q->summary[m].n)
+                                                 : STATS_FLAG;
     q->most[m] = of->most > 0 ? of->most : NAN;
     if (of->widens && q->summary[m].n >= STATS_LEAST)
         q->most[m] =
@@ -356,6 +360,7 @@ static bool matters(const struct report_metric *x, double value, double usually)
     const double least = x->least * (x->ratio ? usually : 1);
     const double low = fmin(value, usually), high = fmax(value, usually);
     return fabs(difference(x, value, usually)) >= least &&
+           (x->low_below == 0 || value > usually || value < x->low_below) &&
            (x->times == 0 || high >= x->times * low);
 }
 
@@ -631,7 +636,8 @@ static void fill(struct pool *p)
 /* Is the smaller kind that of the blurred slides? */
 static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
 {
-    static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_BLURRED};
+    static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_BLURRED,
+                                    REPORT_FALL};
     int64_t flagged = 0;
     for (int64_t k = 0; k < p->n; k++) {
         bool flag = false;

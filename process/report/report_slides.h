@@ -38,6 +38,7 @@ enum report_metric_number {
     REPORT_HUE,
     REPORT_GRAY,
     REPORT_INK,
+    REPORT_LIGHT, /* light_step */
     REPORT_COLOURLESS,
     REPORT_GLASS_GRAY,
     REPORT_GRAY_LOW,
@@ -47,6 +48,7 @@ enum report_metric_number {
     REPORT_DIRECTION,
     REPORT_DETAIL_4,
     REPORT_DETAIL_7,
+    REPORT_FALL, /* detail_fall_db */
     REPORT_QUALITY,
     REPORT_TWICE,
     REPORT_METRICS,
@@ -66,8 +68,10 @@ struct report_metric {
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool angle;             /* degrees: 359 and 1 differ by 2 */
     bool ratio;             /* %s of the words is how many times the median the value is */
+    bool unsure;            /* of few slides high values need more: 1 + 6 / slides times the z */
     bool skewed;            /* real groups are: what is usual is wider on their long side */
     double least_value;     /* values below are a flag; 0: none */
+    double low_below;       /* a low value is a flag only below this; 0: any may be */
     double most;            /* values above are a flag; 0: none */
     bool widens;            /* up to twice as much, where the group's slides are near that */
     bool spreads;           /* no flag up to four times the third quartile of the group; without a
@@ -119,6 +123,7 @@ struct report_slide {
     double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
+    struct result_light light;               /* the same */
     struct spectrum_numbers of_spectra;
     double glass[GLASS_NUMBERS];     /* base/glass_numbers.h */
     int64_t curves;                  /* their number; -1: the slide has no windows */

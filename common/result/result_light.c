@@ -1,0 +1,188 @@
+/* result_light.c - see result_light.h. */
+#include "common/result/result_light.h"
+
+#include "common/base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANNELS = 3, EVEN = 4, COLOURED = 40, SATURATED = 252, LEAST_PART = 50 };
+
+static int greatest(const uint8_t *rgb)
+{
+    const int high = rgb[0] > rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] > high ? rgb[2] : high;
+}
+
+static int least(const uint8_t *rgb)
+{
+    const int low = rgb[0] < rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] < low ? rgb[2] : low;
+}
+
+/* --- glass --- */
+
+/* The greatest channel of all pixels. */
+static int white_of(const struct result_picture *t)
+{
+    int white = 0;
+    for (int64_t k = 0; k < t->width * t->height; k++)
+        white = greatest(t->rgb + 3 * k) > white ? greatest(t->rgb + 3 * k) : white;
+    return white;
+}
+
+/* Do the 3 x 3 pixels round pixel k differ by at most EVEN? */
+static bool is_even(const struct result_picture *t, int64_t k)
+{
+    for (int c = 0; c < CHANNELS; c++) {
+        int low = 255, high = 0;
+        for (int64_t y = -1; y <= 1; y++)
+            for (int64_t x = -1; x <= 1; x++) {
+                const int v = t->rgb[3 * (k + y * t->width + x) + c];
+                low = v < low ? v : low;
+                high = v > high ? v : high;
+            }
+        if (high - low > EVEN)
+            return false;
+    }
+    return true;
+}
+
+static bool is_glass(const struct result_picture *t, int64_t x, int64_t y, int white)
+{
+    const int64_t k = y * t->width + x;
+    const uint8_t *rgb = t->rgb + 3 * k;
+    return x > 0 && y > 0 && x < t->width - 1 && y < t->height - 1 &&
+           4 * greatest(rgb) >= 3 * white && greatest(rgb) - least(rgb) < COLOURED &&
+           least(rgb) < SATURATED && is_even(t, k);
+}
+
+/* --- one side of a line --- */
+
+struct side {
+    int64_t n, count[CHANNELS][256];
+};
+
+static void add(struct side *s, const uint8_t *rgb, int sign)
+{
+    s->n += sign;
+    for (int c = 0; c < CHANNELS; c++)
+        s->count[c][rgb[c]] += sign;
+}
+
+static int quantile(const struct side *s, int channel, double q)
+{
+    int64_t rest = (int64_t)(q * (double)(s->n - 1));
+    int k = 0;
+    while (k < 255 && (rest -= s->count[channel][k]) >= 0)
+        k++;
+    return k;
+}
+
+static int spread(const struct side *s)
+{
+    int most = 0;
+    for (int c = 0; c < CHANNELS; c++) {
+        const int wide = quantile(s, c, 0.9) - quantile(s, c, 0.1);
+        most = wide > most ? wide : most;
+    }
+    return most;
+}
+
+/* How far the pixels are from the median, in sum. */
+static int64_t deviation(const struct side *s)
+{
+    int64_t sum = 0;
+    for (int c = 0; c < CHANNELS; c++) {
+        const int middle = quantile(s, c, 0.5);
+        for (int k = 0; k < 256; k++)
+            sum += s->count[c][k] * abs(k - middle);
+    }
+    return sum;
+}
+
+/* --- lines --- */
+
+/* Glass, and how a line goes through it: along the columns, or along the rows. */
+struct cuts {
+    const struct result_picture *t;
+    const uint8_t *glass; /* [height][width] */
+    bool across;          /* along the rows: y is cut */
+};
+
+/* Moves line `at` of pixels out of one side (sign -1) or into it (1). */
+static void move(const struct cuts *k, int64_t at, struct side *s, int sign)
+{
+    const int64_t n = k->across ? k->t->width : k->t->height;
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t pixel = k->across ? at * k->t->width + j : j * k->t->width + at;
+        if (k->glass[pixel])
+            add(s, k->t->rgb + 3 * pixel, sign);
+    }
+}
+
+/* How clear the step between both sides is, in levels; 0: there is none. */
+static int clearness(const struct side side[2], int step[CHANNELS])
+{
+    const int a = spread(&side[0]), b = spread(&side[1]), wide = a > b ? a : b;
+    int most = 0;
+    for (int c = 0; c < CHANNELS; c++) {
+        step[c] = quantile(&side[1], c, 0.5) - quantile(&side[0], c, 0.5);
+        most = abs(step[c]) > most ? abs(step[c]) : most;
+    }
+    return most >= 2 * wide ? most - wide : 0;
+}
+
+/* The clearest step so far; of equal ones the one whose sides are most even. */
+struct best {
+    int clear;
+    int64_t deviation;
+};
+
+/* The clearest step behind any line; the two lines of pixels at the step count for neither side. */
+static void cut(const struct cuts *k, struct best *best, struct result_light *out)
+{
+    const int64_t n = k->across ? k->t->height : k->t->width;
+    const int64_t enough = k->t->width * k->t->height / LEAST_PART + 1;
+    struct side *side = memory_need(2, sizeof *side);
+    for (int64_t at = 0; at < n; at++)
+        move(k, at, &side[1], 1);
+    for (int64_t at = 1; at < n; at++) { /* between at - 1 and at */
+        int step[CHANNELS];
+        if (at >= 2)
+            move(k, at - 2, &side[0], 1);
+        if (at == 1)
+            move(k, 0, &side[1], -1);
+        move(k, at, &side[1], -1);
+        if (side[0].n < enough || side[1].n < enough)
+            continue;
+        const int clear = clearness(side, step);
+        for (int c = 0; c < CHANNELS && isnan(out->step[c]); c++)
+            out->step[c] = 0;
+        const int64_t off = clear > 0 ? deviation(&side[0]) + deviation(&side[1]) : 0;
+        if (clear < best->clear || clear == 0 || (clear == best->clear && off >= best->deviation))
+            continue;
+        *best = (struct best){clear, off};
+        for (int c = 0; c < CHANNELS; c++)
+            out->step[c] = step[c];
+        out->at[k->across] = (double)at / (double)n;
+        out->at[!k->across] = NAN;
+    }
+    free(side);
+}
+
+void result_find_light(const struct result_picture *t, struct result_light *out)
+{
+    *out = (struct result_light){{NAN, NAN, NAN}, {NAN, NAN}};
+    if (!t->rgb)
+        return;
+    uint8_t *glass = memory_need((size_t)(t->width * t->height), 1);
+    const int white = white_of(t);
+    struct best best = {0, 0};
+    for (int64_t k = 0; k < t->width * t->height; k++)
+        glass[k] = is_glass(t, k % t->width, k / t->width, white);
+    for (int across = 0; across < 2; across++)
+        cut(&(struct cuts){t, glass, across}, &best, out);
+    free(glass);
+}
