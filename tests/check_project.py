@@ -708,7 +708,9 @@ def test_what_will_be_installed_is_said_and_asked_once():
     d, script = tmp(), os.path.join(ROOT, "scripts/install-deps")
     for tool in ("sh", "cat", "awk", "sed", "env", "printf", "mktemp", "rm", "tail"):
         os.symlink(shutil.which(tool), os.path.join(d, tool))
+    # a third package was downloaded before
     apt = """case $* in
+*-s*install*) printf "Inst a (1 d)\nInst b (1 d)\nInst c (1 d)\nConf a (1 d)\n" ;;
 *--print-uris*) printf "'http://d/a.deb' a.deb 100000000 SHA256:1\n'http://d/b.deb' b.deb 64000000 SHA256:2\n" ;;
 *) echo "$*" >>%s/log ;;
 esac
@@ -729,7 +731,7 @@ esac
             os.close(ours)
         else:
             text = p.communicate(timeout=60)[1].decode()
-        says(text, "installing 2 packages with apt-get, 164 MB to download, 1 to 3 minutes")
+        says(text, "installing 3 packages with apt-get, 164 MB to download, 1 to 3 minutes")
         expect(("Enter goes on" in text) == asked and p.returncode == status, "%s %s: %d, %s", words, answer, p.returncode, text)
         expect(("install -y" in text_in(d + "/log")) == (status == 0), "%s %s: %s", words, answer, text_in(d + "/log"))
 
