@@ -63,8 +63,9 @@ CODEC_PC  = $(if $(call on,$(LIBDEFLATE)),libdeflate) $(if $(call on,$(LZ4)),lib
 PICTURE_PC = $(if $(call on,$(PNG)),libpng) $(if $(MAP_TIFF),libtiff-4)
 PICTURES  = $(if $(strip $(PICTURE_PC)),-Wl$(comma)--as-needed $(call pkg,--libs,$(PICTURE_PC)) \
               -Wl$(comma)--no-as-needed)
+# glibc before 2.34 has dlsym() in a library of its own
 LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))) $(HDF5_LIBS) \
-            $(if $(call on,$(LIBDEFLATE)),,-lz) -lm
+            $(if $(call on,$(LIBDEFLATE)),,-lz) -lm -ldl
 # nvcc itself says where its headers and libraries are, wherever it comes from; a distribution's are where all are
 NVCC_SAYS := $(if $(call on,$(CUDA)),$(subst ",,$(shell $(NVCC) --dryrun -x cu -c /dev/null 2>&1 | \
                sed -n 's/^.*_SPACE_=.*/works/p; s/^.*\(INCLUDES\|LIBRARIES\)=//p')))

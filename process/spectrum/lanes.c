@@ -4,11 +4,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* LANES_MIX(a, b, numbers...): elements of a and, after these, of b. gcc has clang's name since 12. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define LANES_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define LANES_MIX(a, b, ...)                                                                       \
+    __builtin_shuffle(a, b, (int __attribute__((vector_size(sizeof(a))))){__VA_ARGS__})
+#endif
+
 #define LANES_VECTOR 16
 #define LANES_TARGET
 #define LANES_NAME(f) f##_plain
-#define LANES_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LANES_LOW(a, b) LANES_MIX(a, b, 0, 4, 1, 5)
+#define LANES_HIGH(a, b) LANES_MIX(a, b, 2, 6, 3, 7)
 #include "common/base/memory.h"
 #include "process/spectrum/lanes_body.h"
 
@@ -16,17 +24,16 @@
 #define LANES_VECTOR 32
 #define LANES_TARGET __attribute__((target("avx2")))
 #define LANES_NAME(f) f##_avx2
-#define LANES_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LANES_LOW(a, b) LANES_MIX(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define LANES_HIGH(a, b) LANES_MIX(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #include "process/spectrum/lanes_body.h"
 
 #define LANES_VECTOR 64
 #define LANES_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
 #define LANES_NAME(f) f##_avx512
-#define LANES_LOW(a, b)                                                                            \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define LANES_LOW(a, b) LANES_MIX(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define LANES_HIGH(a, b)                                                                           \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+    LANES_MIX(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #include "process/spectrum/lanes_body.h"
 #endif
 
