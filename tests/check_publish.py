@@ -94,6 +94,125 @@ def test_signals_stop_h5spec():
     stop_somewhere([H5SPEC, "-q", "--device", "cpu", "-o", os.path.join(out, "r.h5"), s], out, "r.h5")
 
 
+# --- one file of a run that ends early ---
+
+def four_stores():
+    """A folder of three small slides and one, the last by name, that takes longer."""
+    folder = tmp("stores")
+    for k in range(3):
+        shutil.copy(store(made("--size", "600x500", "--seed", str(k), name="s%d" % k)), folder)
+    shutil.copy(store(made("--size", "3000x2000", name="z")), folder)
+    return folder
+
+
+def stopped_in_the_last(out, folder, number=signal.SIGINT, options=(), status=3, at_last=lambda: None):
+    """Stops a run into one file in its last slide. Returns what it says."""
+    ours, theirs = terminal()
+    p = subprocess.Popen([H5SPEC, "run", "--device", "cpu", "--progress", "yes", "--stride", "16", *options, "-o", out, folder],
+                         stderr=theirs, stdout=subprocess.DEVNULL)
+    os.close(theirs)
+    seen = b""
+    try:
+        while True:
+            seen += os.read(ours, 65536)
+            if b"z.h5" in seen and number:
+                at_last()
+                p.send_signal(number)
+                number = 0
+    except OSError:  # closed at the other end
+        os.close(ours)
+    expect(p.wait(TIMEOUT) == status, "status %d: %s", p.returncode, seen)
+    return seen.decode()
+
+
+def goes_on(out, folder, *options, status=0):
+    return run(H5SPEC, "run", "--device", "cpu", "--stride", "16", "--json", *options, "-o", out, folder, status=status)
+
+
+def test_a_stopped_run_into_one_file_goes_on():
+    folder, whole = four_stores(), os.path.join(tmp(), "whole.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--stride", "16", "-o", whole, folder)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = os.path.join(tmp(), "one.h5")
+        says(stopped_in_the_last(out, folder, number), "3 done, 0 failed, 1 not computed; those done are kept in %s.partial, and "
+             "this command goes on from there" % out)
+        expect(os.listdir(os.path.dirname(out)) == ["one.h5.partial"], "%s", os.listdir(os.path.dirname(out)))
+        run(H5SPEC, "verify", out + ".partial")  # a result as any other
+        run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), out + ".partial")
+        p = goes_on(out, folder)
+        says(p.err, "3 of 4 slides are taken from there", "4 done (3 by an earlier run), 0 failed")
+        expect([d["status"] for d in json_lines(p.out)] == ["done"] * 4, "%s", p.out)
+        says(run(H5SPEC, "compare", whole, out).out + run(H5SPEC, "compare", whole, out).err, "4 identical")
+        expect(os.listdir(os.path.dirname(out)) == ["one.h5"], "%s", os.listdir(os.path.dirname(out)))
+
+
+def partial_of(folder, out, *options):
+    """What a stopped run has left: of all slides but the last."""
+    run(H5SPEC, "run", "-q", "--force", "--device", "cpu", "--stride", "16", *options, "-o", out, *sorted(glob.glob(folder + "/s*.h5")))
+    os.rename(out, out + ".partial")
+
+
+def test_what_is_taken_from_a_partial_result():
+    """How a run ends that finds a partial result: how many slides it takes, and what it says."""
+    folder = four_stores()
+    whole = os.path.join(tmp(), "whole.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--stride", "16", "-o", whole, folder)
+    out = os.path.join(tmp(), "one.h5")
+
+    def other_store(out):
+        run(WSI2H5, "-q", "--force", "-o", os.path.join(folder, "s1.h5"), made("--size", "600x500", "--seed", "77", name="s1"))
+
+    def torn(out):
+        os.truncate(out + ".partial", os.path.getsize(out + ".partial") // 2)
+    for options, change, taken, words in (
+            ((), None, 3, "3 of 4 slides are taken from there"),
+            (("--live", tmp("live") + "/"), None, 3, "3 of 4 slides are taken from there"),
+            (("--sigma", "2"), None, 0, "one.h5.partial: has other parameters (there and now: "),
+            (("--force",), None, 0, "4 done, 0 failed"),
+            ((), torn, 0, "all slides are computed again"),
+            ((), other_store, 2, "its store has changed since; computed again")):
+        partial_of(folder, out)
+        if change:
+            change(out)
+        p = goes_on(out, folder, *options)
+        says(p.err, words, "4 done (%d by an earlier run)" % taken if taken else "4 done, ")
+        expect(os.listdir(os.path.dirname(out)) == ["one.h5"], "%s: %s", options, os.listdir(os.path.dirname(out)))
+        run(H5SPEC, "verify", "-q", out)
+        if not options:
+            same = run(H5SPEC, "compare", whole, out, status=None)
+            says(same.err, "%d identical" % (3 if change is other_store else 4))
+
+
+def test_a_partial_result_of_other_slides_is_not_lost():
+    folder, out = four_stores(), os.path.join(tmp(), "one.h5")
+    partial_of(folder, out)
+    before = bytes_in(out + ".partial")
+    one = os.path.join(folder, "s0.h5")
+    says(goes_on(out, one, status=2).err, "one.h5.partial", "s1", "--force")
+    expect(bytes_in(out + ".partial") == before, "it was changed")
+    put_file(out + ".partial", "a text")
+    says(goes_on(out, folder, status=1).err, "one.h5.partial")
+    expect(text_in(out + ".partial") == "a text", "it was replaced")
+
+
+def test_a_killed_run_and_another_program_leave_a_partial_result():
+    """SIGKILL changes nothing; of two programs, the one with fewer slides does not replace the other's."""
+    folder, out = four_stores(), os.path.join(tmp(), "one.h5")
+    stopped_in_the_last(out, folder, signal.SIGKILL, status=-signal.SIGKILL)
+    expect(not os.path.exists(out + ".partial"), "kept by a killed run")
+    partial_of(folder, out)
+    before = bytes_in(out + ".partial")
+    stopped_in_the_last(out, folder, signal.SIGKILL, status=-signal.SIGKILL)
+    expect(bytes_in(out + ".partial") == before, "it was changed")
+    os.unlink(out + ".partial")
+    whole = os.path.join(tmp(), "whole.h5")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--stride", "16", "-o", whole, folder)
+    says(stopped_in_the_last(out, folder, at_last=lambda: shutil.copy(whole, out + ".partial")), "goes on from there")
+    says(goes_on(out, folder).err, "4 done (4 by an earlier run)")
+    expect(os.listdir(os.path.dirname(out)) == ["one.h5"], "%s", os.listdir(os.path.dirname(out)))
+    says(stopped_in_the_last(out, folder, options=("--force",)), "this command without --force goes on from there")
+
+
 def test_two_signals_at_once_are_one():
     # as `timeout` and schedulers send them: to the process and to its group
     out = tmp()

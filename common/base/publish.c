@@ -361,6 +361,12 @@ static int put_in_place(struct publish *p, struct err *e)
     return r;
 }
 
+void publish_rename(struct publish *p, const char *final_path)
+{
+    free(p->final_path);
+    p->final_path = memory_copy(final_path);
+}
+
 int publish_commit(struct publish *p, struct err *e)
 {
     char *folder = folder_of(p->final_path);

@@ -41,6 +41,8 @@ void publish_clean(const char *final_path);
 void publish_clean_folder(const char *folder);
 /* Creates the temporary file beside final_path. On failure nothing is left. */
 int publish_begin(struct publish *p, const char *final_path, struct err *e);
+/* Another final name, in the same folder. */
+void publish_rename(struct publish *p, const char *final_path);
 /*
  * Gives the file its final name and replaces what had that name. Call it after every other
  * descriptor of the file has been closed and checked. On failure the temporary file is removed and

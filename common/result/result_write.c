@@ -281,6 +281,16 @@ int result_commit(struct result_writer *w, struct err *e)
     return r;
 }
 
+int result_commit_as(struct result_writer *w, const char *path, struct err *e)
+{
+    if (w->file.failed) {
+        result_abort(w);
+        return err_set(e, "an earlier write failed");
+    }
+    publish_rename(&w->file.publish, path);
+    return result_commit(w, e);
+}
+
 void result_abort(struct result_writer *w)
 {
     if (!w)

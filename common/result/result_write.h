@@ -36,6 +36,8 @@ void result_add_histogram(struct result_writer *w, const uint64_t *histogram);
 /* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
  * that publish_commit() has. */
 int result_commit(struct result_writer *w, struct err *e);
+/* The same under another name in the folder; -1 also after a failed write. */
+int result_commit_as(struct result_writer *w, const char *path, struct err *e);
 void result_abort(struct result_writer *w);
 
 /*

@@ -93,11 +93,12 @@ static int add_class(void *ctx, const char *name, struct err *e)
 static const struct command_option run_rows[] = {
     {"Output", 'o', "output", "RESULT",
      "a folder, which is created if necessary, for one file NAME.h5 per store: existing results "
-     "are kept and skipped; or a .h5 file for the result of all stores: it is written at the end, "
-     "so a run that is stopped begins anew", COMMAND_TEXT(output)},
+     "are kept and skipped; or a .h5 file for the result of all stores: it is written at the end. "
+     "A run that ends early keeps its slides in RESULT.partial; the same command takes them from "
+     "there", COMMAND_TEXT(output)},
     {NULL, 0, "force", NULL,
      "replace existing results; without it, those in the folder are kept, and a file with other "
-     "slides is an error", COMMAND_FLAG(force)},
+     "slides is an error; nothing is taken from RESULT.partial", COMMAND_FLAG(force)},
     {NULL, 0, "live", "DIR",
      "keep a page DIR/index.html that shows the run while it continues; open it from the disk; "
      "each run needs a folder of its own", COMMAND_TEXT(live)},

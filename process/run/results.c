@@ -1,6 +1,7 @@
 /* results.c - see results.h. */
 #include "process/run/results.h"
 
+#include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct results {
     const char *output;
@@ -25,7 +27,57 @@ struct results {
     bool folder;
     int64_t slides;
     struct result_writer *one; /* the one file */
+    char *partial_path;        /* beside it; owned */
+    struct result *partial;    /* of an earlier run, or NULL */
+    struct stat taken;         /* of its file, if there is one */
 };
+
+/* --- the partial result --- */
+
+/* The slides of an earlier run that ended early, unless they were computed otherwise. */
+static void open_partial(struct results *r, bool quiet)
+{
+    struct err e = {0}, other = {0};
+    if (stat(r->partial_path, &r->taken))
+        return;
+    if (!(r->partial = result_open(r->partial_path, &e))) {
+        if (!quiet)
+            cli_say("%s; all slides are computed again", e.msg);
+    } else if (result_same_params(result_params(r->partial), r->params, &other)) {
+        if (!quiet)
+            cli_say("%s: has other parameters (there and now: %s); not used, and replaced by this "
+                    "run",
+                    r->partial_path, other.msg);
+        result_close(r->partial);
+        r->partial = NULL;
+    }
+}
+
+static int open_one(struct results *r, const struct options *o, struct err *e)
+{
+    r->partial_path = memory_print("%s" RESULTS_PARTIAL, r->output);
+    if (result_check_target(r->output, e) || result_check_target(r->partial_path, e))
+        return -1;
+    if (!o->force)
+        open_partial(r, o->quiet);
+    r->one = result_create(r->output, r->params, e);
+    return r->one ? 0 : err_add(e, "%s", r->output);
+}
+
+/* Has another program published a partial result since this run has begun, with as many slides? */
+static bool is_behind(const struct results *r)
+{
+    struct stat now;
+    struct err e = {0};
+    if (stat(r->partial_path, &now) ||
+        (now.st_dev == r->taken.st_dev && now.st_ino == r->taken.st_ino))
+        return false;
+    struct result *other = result_open(r->partial_path, &e);
+    const bool is = other && !result_same_params(result_params(other), r->params, &e) &&
+                    result_slides(other) >= r->slides;
+    result_close(other);
+    return is;
+}
 
 struct results *results_open(const struct options *o, struct err *e)
 {
@@ -39,14 +91,12 @@ struct results *results_open(const struct options *o, struct err *e)
                           .last_group = o->last_group,
                           .no_damage = o->reject_damaged,
                           .folder = output_is_folder(output, RESULT_ENDING)};
-    int bad = r->folder ? folder_make(output, e) : result_check_target(output, e);
-    if (!bad && !r->folder && !(r->one = result_create(output, p, e)))
-        bad = err_add(e, "%s", output);
+    const int bad = r->folder ? folder_make(output, e) : open_one(r, o, e);
     if (!bad && r->folder)
         publish_clean_folder(output); /* also of stores that will not be computed */
     if (!bad)
         return r;
-    free(r);
+    results_abort(r);
     return NULL;
 }
 
@@ -234,6 +284,31 @@ int results_have(const struct results *r, const char *store, struct results_foun
     return is;
 }
 
+int results_take(struct results *r, const char *store, struct result_slide *s, struct err *e)
+{
+    size_t n;
+    struct err unread = {0};
+    const char *stem = path_stem(store, &n);
+    if (!r->partial)
+        return 0;
+    char *name = memory_copy_part(stem, n);
+    const int64_t k = result_find_slide(r->partial, name);
+    free(name);
+    if (k < 0)
+        return 0;
+    if (result_load_slide(r->partial, k, s, &unread)) {
+        err_set(e, "%s; computed again", unread.msg);
+        return 0;
+    }
+    const int is = judge_slide(r, s, store, r->partial_path, e);
+    if (is > 0 && !(r->no_damage && s->origin.tiles_damaged))
+        return 1;
+    if (is < 0) /* of another store, or the run will say what is wrong with this one */
+        *e = (struct err){0};
+    result_slide_free(s);
+    return 0;
+}
+
 /* --- writing --- */
 
 static int put_own(const struct results *r, const struct result_slide *s, struct err *e)
@@ -265,10 +340,26 @@ int results_commit(struct results *r, struct err *e)
     if (!r->folder && r->slides > 0) {
         if ((bad = result_commit(r->one, e)))
             err_add(e, "%s", r->output);
+        else
+            unlink(r->partial_path);
         r->one = NULL;
     }
     results_abort(r);
     return bad;
+}
+
+int results_keep(struct results *r, struct err *e)
+{
+    int kept = 1;
+    if (is_behind(r)) {
+        result_abort(r->one);
+    } else if (result_commit_as(r->one, r->partial_path, e)) {
+        err_add(e, "%s", r->partial_path);
+        kept = -1;
+    }
+    r->one = NULL;
+    results_abort(r);
+    return kept;
 }
 
 void results_abort(struct results *r)
@@ -276,6 +367,8 @@ void results_abort(struct results *r)
     if (!r)
         return;
     result_abort(r->one);
+    result_close(r->partial);
+    free(r->partial_path);
     free(r);
 }
 

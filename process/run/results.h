@@ -2,8 +2,10 @@
  * results.h - where the slides of a run go: all into one file or, when the output is a folder, each
  * into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
  *
- * One file appears when the whole run is done. Files in a folder appear one by one, so a run that
- * was stopped continues where it was, and the tasks of an array job share a folder.
+ * One file appears when the whole run is done. If the run ends earlier, its slides are kept beside
+ * it, in the result NAME.h5.partial: the next run takes them from there, and removes it when the one
+ * file has appeared. Files in a folder appear one by one, so a run that was stopped continues where
+ * it was, and the tasks of an array job share a folder.
  */
 #ifndef WSI_RESULTS_H
 #define WSI_RESULTS_H
@@ -16,6 +18,8 @@
 #include <stdint.h>
 
 struct results;
+
+#define RESULTS_PARTIAL ".partial" /* after the name of the one file */
 
 /* What an existing result says of its slide. */
 struct results_found {
@@ -37,10 +41,17 @@ struct results *results_open(const struct options *o, struct err *e);
  *    with found->kept, a result of other parameters, or one that --on-damage fail rejects. */
 int results_have(const struct results *r, const char *store, struct results_found *found,
                  struct err *e);
+/* Does the partial result have the slide of this store, as it would be computed now? 1: yes; *s is
+ * to be freed with result_slide_free(). 0: no; if its store has changed, e says so. */
+int results_take(struct results *r, const char *store, struct result_slide *s, struct err *e);
 /* Writes a slide: into the one file, or as its own file. */
 int results_put(struct results *r, const struct result_slide *s, struct err *e);
-/* Publishes the one file if it has any slide; frees r. */
+/* Publishes the one file if it has any slide, and removes the partial result; frees r. */
 int results_commit(struct results *r, struct err *e);
+/* Publishes the slides of the one file as a partial result, in place of results_commit(), but where
+ * another program has published one of as many slides since; frees r. 1: there is one now, -1:
+ * failed. */
+int results_keep(struct results *r, struct err *e);
 /* Drops the one file, keeps files in a folder; frees r. NULL is fine. */
 void results_abort(struct results *r);
 

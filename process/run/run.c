@@ -18,6 +18,7 @@
 #include "process/spectrum/spectrum_open.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,11 +107,13 @@ struct run {
     struct options *o;
     struct results *out;
     int64_t inputs, done, skipped, failed;
-    int64_t trouble;  /* of those failed: err_is_trouble */
-    int64_t damaged;  /* of those done or skipped: tiles of the slide are damaged */
-    int64_t empty;    /* of those done: no window counts, although some fit */
-    bool ended_early; /* by a signal or an error; a single result was not written */
-    int64_t computed; /* windows, also of slides that were rejected */
+    int64_t taken, taken_windows; /* of those done: from a partial result */
+    int64_t trouble;              /* of those failed: err_is_trouble */
+    int64_t damaged;              /* of those done or skipped: tiles of the slide are damaged */
+    int64_t empty;                /* of those done: no window counts, although some fit */
+    bool ended_early;             /* by a signal or an error; a single result was not written */
+    bool kept;                    /* then: its slides are in a partial result */
+    int64_t computed;             /* windows, also of slides that were rejected */
     struct result_counts counts;
     int64_t others; /* of those failed: with a result of other parameters, the first one's: */
     struct err other, other_message;
@@ -282,7 +285,7 @@ static void report_others(const struct run *r)
 static int open_live(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
-    const int64_t before = r->skipped + r->failed;
+    const int64_t before = r->skipped + r->failed + r->taken;
     if (!o->live)
         return 0;
     r->live = live_open(o->live, before + o->files.n, before, &o->params, e);
@@ -358,6 +361,23 @@ static int check_slide(struct run *r, const char *path, const struct result_slid
     return check_duplicate(r, path, s->quickhash, e);
 }
 
+/* Puts a slide that may be counted into the output. */
+static int put_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
+{
+    if (!r->o->quiet)
+        run_remarks(path, &r->o->params, s);
+    if (results_put(r->out, s, e)) {
+        json_store(r, path, e);
+        return -1;
+    }
+    note_done(r, path, s);
+    r->damaged += s->origin.tiles_damaged > 0;
+    r->done++;
+    r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
+    result_add_counts(&r->counts, &s->counts, r->o->params.bins);
+    return 0;
+}
+
 static int report_store(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
                         struct err *e)
 {
@@ -374,18 +394,7 @@ static int report_store(void *ctx, int64_t k, const struct result_slide *s, cons
         report_failure(r, path, why);
         return 0;
     }
-    if (!r->o->quiet)
-        run_remarks(path, &r->o->params, s);
-    if (results_put(r->out, s, e)) {
-        json_store(r, path, e);
-        return -1;
-    }
-    note_done(r, path, s);
-    r->damaged += s->origin.tiles_damaged > 0;
-    r->done++;
-    r->empty += s->nx * s->ny > 0 && s->counts.windows == 0;
-    result_add_counts(&r->counts, &s->counts, r->o->params.bins);
-    return 0;
+    return put_slide(r, path, s, e);
 }
 
 static void note_store(void *ctx, int64_t k, const char *text)
@@ -398,11 +407,18 @@ static void note_store(void *ctx, int64_t k, const char *text)
 static void put_left(const struct run *r, char *out, size_t size)
 {
     const int64_t n = r->inputs - r->done - r->skipped - r->failed;
-    const char *written = output_is_folder(r->o->output, RESULT_ENDING) ? "" : ", nothing written";
+    char left[64] = "";
     if (n > 0)
-        snprintf(out, size, ", %" PRId64 " not computed%s", n, written);
+        snprintf(left, sizeof left, ", %" PRId64 " not computed", n);
+    if (output_is_folder(r->o->output, RESULT_ENDING))
+        snprintf(out, size, "%s", left);
+    else if (r->kept)
+        snprintf(out, size,
+                 "%s; those done are kept in %s" RESULTS_PARTIAL
+                 ", and this command%s goes on from there",
+                 left, r->o->output, r->o->force ? " without --force" : "");
     else
-        snprintf(out, size, "%s", written);
+        snprintf(out, size, "%s, nothing written", left);
 }
 
 /* Mean and std of everything. Results of several files are not pooled over resolutions. */
@@ -423,8 +439,11 @@ static void put_moments(const struct run *r, char *out, size_t size)
 static void last_line(const struct run *r, double seconds)
 {
     char memory[32], time[32], moments[80];
-    char skipped[64] = "", empty[64] = "", other[64] = "", left[64] = "", rate[32] = "";
+    char skipped[64] = "", empty[64] = "", other[64] = "", rate[32] = "", taken[64] = "";
+    char left[PATH_MAX + 128] = "";
     put_moments(r, moments, sizeof moments);
+    if (r->taken)
+        snprintf(taken, sizeof taken, " (%" PRId64 " by an earlier run)", r->taken);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
     if (r->empty)
@@ -436,10 +455,10 @@ static void last_line(const struct run *r, double seconds)
         put_left(r, left, sizeof left);
     else
         snprintf(rate, sizeof rate, ", %.0f windows/s",
-                 (double)r->counts.windows / (seconds > 0 ? seconds : 1));
-    cli_say("%" PRId64 " done%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s%s, "
+                 (double)(r->counts.windows - r->taken_windows) / (seconds > 0 ? seconds : 1));
+    cli_say("%" PRId64 " done%s%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s%s, "
             "peak memory %s",
-            r->done, empty, skipped, r->failed, other, left, r->counts.windows, moments,
+            r->done, taken, empty, skipped, r->failed, other, left, r->counts.windows, moments,
             clock_text(time, seconds), rate, number_size(memory, (double)cli_peak_memory()));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
@@ -513,13 +532,39 @@ static bool is_finished(struct run *r, const char *path)
     return have != 0;
 }
 
+/* 1: the slide of the store is in the partial result, and goes into the output, or is rejected as it
+ * would be now. 0: it is to be computed. -1: the output cannot be written. */
+static int take_slide(struct run *r, const char *path, struct err *e)
+{
+    struct err why = {0};
+    struct result_slide s;
+    if (results_take(r->out, path, &s, &why) <= 0) {
+        if (*why.msg && !r->o->quiet)
+            cli_say("%s", why.msg);
+        return 0;
+    }
+    int taken = 1;
+    if (check_slide(r, path, &s, &why)) {
+        report_failure(r, path, &why);
+    } else if (put_slide(r, path, &s, e)) {
+        taken = -1;
+    } else {
+        r->taken++;
+        r->taken_windows += s.counts.windows;
+    }
+    result_slide_free(&s);
+    return taken;
+}
+
 /* Drops the stores of the list that need not or cannot be computed. */
-static void drop_finished(struct run *r)
+static int drop_finished(struct run *r, struct err *e)
 {
     struct list *files = &r->o->files;
-    int kept = 0;
+    int kept = 0, taken = 0;
     for (int k = 0; k < files->n; k++) {
-        if (r->o->force || stop_signal() || !is_finished(r, files->paths[k])) {
+        if (r->o->force || stop_signal() || taken < 0 ||
+            (!is_finished(r, files->paths[k]) &&
+             (taken = take_slide(r, files->paths[k], e)) <= 0)) {
             files->paths[kept++] = files->paths[k];
             continue;
         }
@@ -528,6 +573,10 @@ static void drop_finished(struct run *r)
     }
     files->n = kept;
     report_others(r);
+    if (r->taken && !r->o->quiet)
+        cli_say("%s" RESULTS_PARTIAL ": %" PRId64 " of %" PRId64 " slides are taken from there",
+                r->o->output, r->taken, r->inputs);
+    return taken < 0 ? -1 : 0;
 }
 
 /* --- the run --- */
@@ -578,18 +627,26 @@ static int open_and_stream(struct run *r, struct err *e)
     return bad ? -1 : 0;
 }
 
+/* Keeps what this run has computed of the one file. */
+static void end_early(struct run *r)
+{
+    struct err e = {0};
+    if (output_is_folder(r->o->output, RESULT_ENDING) || r->done == r->taken)
+        results_abort(r->out);
+    else if (!(r->kept = results_keep(r->out, &e) > 0))
+        cli_say("%s", e.msg);
+}
+
 static int run_stores(struct run *r)
 {
     struct err e = {0};
     r->out = results_open(r->o, &e);
     int bad = !r->out || failures_begin(&r->failures, r->o, &e);
-    if (!bad)
-        drop_finished(r);
-    bad = bad || open_live(r, &e);
+    bad = bad || drop_finished(r, &e) || open_live(r, &e);
     if (!bad && r->o->files.n > 0)
         bad = open_and_stream(r, &e);
     if (bad)
-        results_abort(r->out);
+        end_early(r);
     else
         bad = results_commit(r->out, &e);
     report_written(r, bad ? &e : NULL);
@@ -666,11 +723,12 @@ static int check_target(const struct options *o, struct err *e)
     if (output_is_no_input("-o", o->output, o->files.paths, o->files.n, e) ||
         output_is_no_input("-o", o->output, regions, 1, e))
         return -1;
-    if (!o->force && result_check_replaced(o->output, has_store, &o->files, e)) {
-        struct err why = *e;
-        return err_set(e, "%s; name another file, or replace it with --force", why.msg);
-    }
-    return 0;
+    char *partial = memory_print("%s" RESULTS_PARTIAL, o->output);
+    const int bad = !o->force && (result_check_replaced(o->output, has_store, &o->files, e) ||
+                                  result_check_replaced(partial, has_store, &o->files, e));
+    free(partial);
+    struct err why = *e;
+    return bad ? err_set(e, "%s; name another file, or replace it with --force", why.msg) : 0;
 }
 
 int run_main(struct options *o)
