@@ -36,7 +36,7 @@ GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed 
 GET_CXX   = run scripts/install-deps, or set CUDA=0
 LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
               $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)) \
-              $(if $(call on,$(CUDA)),$(if $(NVCC_SAYS),,nvcc does not work without g++: $(GET_CXX))), \
+              $(if $(call on,$(CUDA)),$(if $(NVCC_SAYS),,nvcc does not work ($(NVCC_FAILS)); it needs g++: $(GET_CXX))), \
               HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
 
 # what a build without a part lacks, unless the user left it out
@@ -69,6 +69,7 @@ LDLIBS    = $(PICTURES) $(if $(strip $(CODEC_PC)),$(call pkg,--libs,$(CODEC_PC))
 # nvcc itself says where its headers and libraries are, wherever it comes from; a distribution's are where all are
 NVCC_SAYS := $(if $(call on,$(CUDA)),$(subst ",,$(shell $(NVCC) --dryrun -x cu -c /dev/null 2>&1 | \
                sed -n 's/^.*_SPACE_=.*/works/p; s/^.*\(INCLUDES\|LIBRARIES\)=//p')))
+NVCC_FAILS = $(or $(shell $(NVCC) --dryrun -x cu -c /dev/null 2>&1 | tail -n 1),it prints nothing)
 cuda_has   = $(firstword $(foreach d,$(patsubst $(1)%,%,$(filter $(1)%,$(NVCC_SAYS))) $(2), \
                $(if $(wildcard $d/$(3)),$(abspath $d))))
 CUDA_LIB  := $(call cuda_has,-L,$(wildcard /usr/lib/*-linux-gnu),libcudart_static.a)

@@ -582,7 +582,7 @@ def test_missing_parts_are_named():
         expect(len(p.err.splitlines()) == 1, "%s", p.err)
     expect(make("B=" + b, "needs", cwd=ROOT).out == "", "silent")
     p = make("B=" + b, "CUDA=1", "needs", cwd=ROOT, status=2, env=with_tools(nvcc="echo no cc1plus >&2; exit 1\n"))
-    says(p.err, "nvcc does not work without g++: run scripts/install-deps, or set CUDA=0")
+    says(p.err, "nvcc does not work (", "it needs g++: run scripts/install-deps, or set CUDA=0")
     make("CC=" + compiler_without("zlib.h"), "LIBDEFLATE=1", "B=" + b, "needs", cwd=ROOT)
 
 @later("ci")
