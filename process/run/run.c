@@ -532,8 +532,8 @@ static bool is_finished(struct run *r, const char *path)
     return have != 0;
 }
 
-/* 1: the slide of the store is in the partial result, and goes into the output, or is rejected as it
- * would be now. 0: it is to be computed. -1: the output cannot be written. */
+/* 1: the slide of the store is in the partial result, and goes into the output, or is rejected as
+ * it would be now. 0: it is to be computed. -1: the output cannot be written. */
 static int take_slide(struct run *r, const char *path, struct err *e)
 {
     struct err why = {0};

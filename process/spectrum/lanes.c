@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* LANES_MIX(a, b, numbers...): elements of a and, after these, of b. gcc has clang's name since 12. */
+/* LANES_MIX(a, b, numbers...): elements of a and, after these, of b. gcc 12 has clang's name. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define LANES_MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
