@@ -4,8 +4,8 @@
  *
  * One file appears when the whole run is done. If the run ends earlier, its slides are kept beside
  * it, in the result NAME.h5.partial: the next run takes them from there, and removes it when the
- * one file has appeared. Files in a folder appear one by one, so a run that was stopped continues where
- * it was, and the tasks of an array job share a folder.
+ * one file has appeared. Files in a folder appear one by one, so a run that was stopped continues
+ * where it was, and the tasks of an array job share a folder.
  */
 #ifndef WSI_RESULTS_H
 #define WSI_RESULTS_H
