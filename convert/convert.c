@@ -378,8 +378,7 @@ static int confirm_files(struct convert *c, struct err *e)
 
 static int make_store(struct convert *c, const char *target, int64_t *bytes, struct err *e)
 {
-    if (begin(c, e) ||
-        space_check(&c->info, c->o->tissue_only ? &c->tissue : NULL, target, e))
+    if (begin(c, e) || space_check(&c->info, c->o->tissue_only ? &c->tissue : NULL, target, e))
         return -1;
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)

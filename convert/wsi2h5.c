@@ -599,7 +599,7 @@ static void report_slides(struct batch *b, bool all)
 static void show_progress(const struct batch *b)
 {
     const struct crew_seat *first = NULL, *seat;
-    size_t shown = b->now, done = b->now;
+    size_t done = b->now, shown = done;
     double parts = 0, pixels = b->outcomes.pixels;
     if (!progress_is_on())
         return;

@@ -33,7 +33,7 @@ enum { MOST_SITES = 1 << 20, MOST_FRAMES = 128 };
 static struct shared {
     atomic_long counted;
     unsigned sites[MOST_SITES];
-} *all;
+} * all;
 static struct {
     uintptr_t begin, end;
 } program;

@@ -66,8 +66,8 @@ void server_begin(void)
     kills = what && !strcmp(what, "kill") ? SIGKILL : what && !strcmp(what, "crash") ? SIGSEGV : 0;
     error_number = what ? atoi(what) : 0;
     owner = getpid();
-    counted = mmap(NULL, sizeof *counted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                   0);
+    counted =
+        mmap(NULL, sizeof *counted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counted == MAP_FAILED)
         abort();
     if (trace)
