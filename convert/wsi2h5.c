@@ -455,8 +455,6 @@ static void take_death(struct batch *b, size_t k, int status)
                 "%s: the program or a library crashed while the slide was read (%s); give "
                 "the run more descriptors and memory, or copy the slide again",
                 i->path, number ? strsignal(number) : "see above");
-    if (i->target)
-        publish_clean(i->target);
     take_answer(b, k, &a);
 }
 
@@ -501,7 +499,9 @@ static int begin_slides(struct batch *b, struct err *e)
             if (!crew_has_room(b->crew))
                 return 0;
             if (crew_begin(b->crew, (int64_t)k, e))
-                return crew_busy(b->crew) > 0 ? 0 : -1;
+                return crew_busy(b->crew) > 0 ? 0
+                       : b->o->anonymous      ? -1
+                                              : err_add(e, "%s", b->in.list[k].path);
             b->entries[k].state = ENTRY_BEGUN;
         }
         b->next++;
@@ -676,14 +676,6 @@ static int convert_slides(struct batch *b, struct err *e)
     return 0;
 }
 
-/* Killed processes leave unfinished files. */
-static void clean_targets(const struct batch *b)
-{
-    for (size_t k = 0; k < b->next; k++)
-        if (b->entries[k].state != ENTRY_DONE && b->in.list[k].target)
-            publish_clean(b->in.list[k].target);
-}
-
 /* -1: the run ended before all slides were done. */
 static int convert_all(struct batch *b, struct err *e)
 {
@@ -702,8 +694,6 @@ static int convert_all(struct batch *b, struct err *e)
     const int r = b->crew ? convert_slides(b, e) : -1;
     b->outcomes.memory = cli_peak_memory() + (b->crew ? crew_peak_memory(b->crew) : 0);
     crew_free(b->crew);
-    if (r)
-        clean_targets(b);
     for (size_t k = 0; k < b->in.n; k++)
         free(b->entries[k].answer);
     free(b->entries);

@@ -95,6 +95,8 @@ static _Noreturn void member_main(struct crew *c, int seat)
     enum word word = WORD_DONE;
     int64_t item;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    memory_before_end(NULL);
+    publish_show(c->seats[seat].unfinished);
     for (int k = 0; k < s->members; k++)
         if (k != seat && c->members[k].pid)
             close(c->members[k].fd);
@@ -112,6 +114,14 @@ static _Noreturn void member_main(struct crew *c, int seat)
 
 /* --- the parent --- */
 
+static struct crew *mine;
+static void end_members(struct crew *c);
+
+static void end_mine(void)
+{
+    end_members(mine);
+}
+
 struct crew *crew_create(const struct crew_setup *s, struct err *e)
 {
     struct crew *c = memory_need(1, sizeof *c);
@@ -127,8 +137,11 @@ struct crew *crew_create(const struct crew_setup *s, struct err *e)
         mmap(NULL, n * sizeof *c->seats, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t k = 0; k < n; k++)
         c->members[k].item = NO_ITEM;
-    if (c->seats != MAP_FAILED)
+    if (c->seats != MAP_FAILED) {
+        mine = c;
+        memory_before_end(end_mine);
         return c;
+    }
     err_sys(e, "out of memory");
     c->seats = NULL;
     crew_free(c);
@@ -234,6 +247,9 @@ static int bury(struct crew *c, int seat)
         ;
     close(m->fd);
     m->pid = 0;
+    if (c->seats[seat].unfinished[0])
+        unlink(c->seats[seat].unfinished);
+    c->seats[seat].unfinished[0] = 0;
     const int64_t peak = atomic_exchange(&c->seats[seat].peak_memory, 0);
     m->peak = peak > m->peak ? peak : m->peak;
     return status;
@@ -331,6 +347,7 @@ void crew_free(struct crew *c)
     if (!c)
         return;
     if (c->seats) {
+        memory_before_end(NULL);
         end_members(c);
         munmap(c->seats, (size_t)c->s.members * sizeof *c->seats);
     }

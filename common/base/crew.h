@@ -13,13 +13,14 @@
  * Cores: the parent says how many threads each item may use now (crew_share); members look while
  * they work, so the last items get the cores of those that are done.
  *
- * If the parent ends, or is asked to stop, so are its members. One that somebody else asks to stop
+ * If the parent ends, also without memory, or is asked to stop, so are its members. One that somebody else asks to stop
  * gets no further item.
  */
 #ifndef WSI_CREW_H
 #define WSI_CREW_H
 
 #include "common/base/err.h"
+#include "common/base/publish.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,6 +33,7 @@ struct crew_seat {
     atomic_int threads;              /* that the member may use now; at least 1 */
     _Atomic double fraction, amount; /* done of its item, and units of it; by the member */
     atomic_llong peak_memory;        /* of the member, bytes; after its first item */
+    char unfinished[PUBLISH_PATH];   /* its temporary file, or "": removed if the member dies */
 };
 
 struct crew_setup {
@@ -60,7 +62,7 @@ struct crew_event {
 };
 
 struct crew;
-/* Forks nobody yet. */
+/* Forks nobody yet. There is one crew at a time. */
 struct crew *crew_create(const struct crew_setup *s, struct err *e);
 /* Ends the members, those that still work by a signal, and waits for them: at most about a second,
  * then they are killed. NULL is allowed. */

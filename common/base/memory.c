@@ -12,8 +12,19 @@
 
 enum { LEAST_LIST = 8 }; /* elements of the shortest list, a power of two */
 
+static void (*before_end)(void);
+
+void memory_before_end(void (*f)(void))
+{
+    before_end = f;
+}
+
 void memory_end(void)
 {
+    void (*f)(void) = before_end;
+    before_end = NULL;
+    if (f)
+        f();
     publish_abort_all();
     cli_say("out of memory");
     _exit(EXIT_TROUBLE); /* other threads still use what exit() would take down */

@@ -22,6 +22,9 @@
 extern "C" {
 #endif
 
+/* Called once before the program ends without memory; it allocates nothing. NULL: nothing is. */
+void memory_before_end(void (*f)(void));
+
 /* --- needed --- */
 
 /* n elements of `each` bytes, all zero. */

@@ -174,11 +174,25 @@ int publish_create(const char *path, mode_t mode)
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
+static char *shown_path; /* NULL: nobody looks */
+
+void publish_show(char *shown)
+{
+    shown_path = shown;
+}
+
+static void show(const char *path)
+{
+    if (shown_path && strlen(path) < PUBLISH_PATH)
+        memcpy(shown_path, path, strlen(path) + 1);
+}
+
 /* Creates the file at p->temp_path. -1: errno says why. */
 static int create_file(struct publish *p)
 {
     struct unfinished *u = memory_need(1, sizeof *u);
     pthread_mutex_lock(&lock);
+    show(p->temp_path);
     p->fd = publish_create(p->temp_path, 0666);
     if (p->fd >= 0) {
         *u = (struct unfinished){p->temp_path, unfinished};
@@ -188,6 +202,7 @@ static int create_file(struct publish *p)
     pthread_mutex_unlock(&lock);
     if (p->fd >= 0)
         return 0;
+    show("");
     free(u);
     return -1;
 }
@@ -203,6 +218,7 @@ static void forget_file(struct publish *p)
     free(gone);
     free(p->temp_path);
     p->temp_path = NULL;
+    show("");
 }
 
 void publish_abort_all(void)

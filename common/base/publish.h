@@ -61,6 +61,11 @@ void publish_abort(struct publish *p);
 /* Removes the temporary files of this process, which ends: no file can be published after it.
  * Allocates nothing. */
 void publish_abort_all(void);
+enum { PUBLISH_PATH = 4096 };
+/* From now on the path of this process's temporary file, of which there is one at a time, stands in
+ * `shown` [PUBLISH_PATH], too, or "" while there is none: whoever shares that memory can remove the
+ * file of a process that has died. */
+void publish_show(char *shown);
 
 /*
  * --- a text or picture that replaces only one of its kind ---
