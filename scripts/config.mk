@@ -36,7 +36,8 @@ GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed 
 GET_CXX   = run scripts/install-deps, or set CUDA=0
 LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
               $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)) \
-              $(if $(call on,$(CUDA)),$(if $(NVCC_SAYS),,nvcc does not work ($(NVCC_FAILS)); it needs g++: $(GET_CXX))), \
+              $(if $(call on,$(CUDA)),$(if $(NVCC_SAYS),, \
+                nvcc does not work ($(NVCC_FAILS)); it needs g++: $(GET_CXX))), \
               HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
 
 # what a build without a part lacks, unless the user left it out
