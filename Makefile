@@ -243,6 +243,9 @@ uninstall:
 check-installed:
 	@"$(DEST)/bin/wsi-selftest" --build "$(DEST)/bin"
 
+# the sources as an archive, which builds without git; the same bytes on every machine
+dist:
+	@python3 scripts/build_backend.py $(B)/dist
 # packages for this release of Debian or Ubuntu
 deb:
 	@scripts/make-deb
@@ -274,6 +277,7 @@ help:
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall     removes what make install put there'
 	@echo 'make check-installed  tests what is installed in PREFIX: a made slide through both programs'
+	@echo 'make dist          the sources as an archive, the same bytes on every machine, into $(B)/dist'
 	@echo 'make deb           Debian packages into build/deb, for the release of this machine'
 	@echo 'make wheel         programs, their libraries and wsi_store for pip, into $(B)/wheel'
 	@echo 'make clean         removes build/ and demo/'
@@ -282,6 +286,6 @@ help:
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
         lint-gcc lint-man lint-format torture stub fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
-        install uninstall check-installed deb wheel clean help
+        install uninstall check-installed dist deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

@@ -1,4 +1,5 @@
 """How pip and `python -m build` build this project (PEP 517): make does it."""
+import calendar
 import gzip
 import io
 import os
@@ -6,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEFT_OUT = {".git", "build", "demo", "dist", "__pycache__"}
@@ -41,18 +43,43 @@ def sources():
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [f for f in folders if f not in LEFT_OUT]
         found += [os.path.relpath(os.path.join(folder, n), ROOT) for n in names]
-    return sorted(found)
+    return sorted(n for n in found if n != "PKG-INFO")
+
+
+def released():
+    """Seconds since 1970 of the date of the release: the time of every file in an archive."""
+    with open(os.path.join(ROOT, "common/base/version.h"), encoding="utf-8") as f:
+        (day,) = [line.split('"')[1] for line in f if line.startswith("#define WSI_DATE ")]
+    return calendar.timegm(time.strptime(day, "%Y-%m-%d"))
+
+
+def entry(tar, name, base):
+    """A file as it is in the archive: nothing of who packs it, when and on which machine."""
+    e = tar.gettarinfo(os.path.join(ROOT, name), base + "/" + name)
+    e.mtime, e.uid, e.gid, e.uname, e.gname = released(), 0, 0, "", ""
+    e.mode = 0o755 if e.issym() or e.mode & 0o100 else 0o644
+    return e
 
 
 def build_sdist(sdist_directory, config_settings=None):
+    """The same bytes from the same files."""
     base = "wsi2h5-" + version()
-    info = "Metadata-Version: 2.1\nName: wsi2h5\nVersion: %s\n" % version()
-    with open(os.path.join(sdist_directory, base + ".tar.gz"), "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as z, \
+    info = ("Metadata-Version: 2.1\nName: wsi2h5\nVersion: %s\n" % version()).encode()
+    with open(os.path.join(sdist_directory, base + ".tar.gz"), "wb") as out, \
+            gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as z, \
             tarfile.open(fileobj=z, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in sources():
-            if os.path.lexists(os.path.join(ROOT, name)):
-                tar.add(os.path.join(ROOT, name), base + "/" + name, recursive=False)
-        entry = tarfile.TarInfo(base + "/PKG-INFO")
-        entry.size = len(info)
-        tar.addfile(entry, io.BytesIO(info.encode()))
+            if os.path.islink(os.path.join(ROOT, name)):
+                tar.addfile(entry(tar, name, base))
+            elif os.path.exists(os.path.join(ROOT, name)):
+                with open(os.path.join(ROOT, name), "rb") as f:
+                    tar.addfile(entry(tar, name, base), f)
+        e = tarfile.TarInfo(base + "/PKG-INFO")
+        e.size, e.mtime = len(info), released()
+        tar.addfile(e, io.BytesIO(info))
     return base + ".tar.gz"
+
+
+if __name__ == "__main__":  # make dist
+    os.makedirs(sys.argv[1], exist_ok=True)
+    print(os.path.join(sys.argv[1], build_sdist(sys.argv[1])))

@@ -83,6 +83,26 @@ def test_wheel_has_what_it_needs():
     expect(os.path.getsize(wheel()) <= 30e6, "%d bytes", os.path.getsize(wheel()))
 
 
+def sources_as_archive(tree):
+    """What make dist writes there."""
+    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
+    return os.path.join(tree, run("make", "-s", "--no-print-directory", "dist", "B=build", cwd=tree, env=env).out.strip().split("\n")[-1])
+
+
+def test_archive_of_the_sources():
+    """make dist gives the same bytes in a clone and in a folder without git, whatever times and modes the files have."""
+    if not os.path.isdir(os.path.join(ROOT, ".git")) and not os.path.isfile(os.path.join(ROOT, ".git")):
+        raise Skip("needs git")
+    there, clone = tmp("sources"), tmp("clone")
+    run("git", "-c", "safe.directory=*", "clone", "-q", ROOT, clone)
+    first = bytes_in(sources_as_archive(clone))
+    run("tar", "-xzf", sources_as_archive(clone), "-C", there)
+    (tree,) = glob.glob(glob.escape(there) + "/wsi2h5-*")
+    os.chmod(os.path.join(tree, "README.md"), 0o664)
+    os.utime(os.path.join(tree, "Makefile"), (1e9, 1e9))
+    expect(bytes_in(sources_as_archive(tree)) == first, "the archives of the sources differ")
+
+
 @later("ci")
 def test_pip_installs_the_sources():
     """From the folder, from git, and from the sdist, which holds what git tracks."""
