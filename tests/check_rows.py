@@ -274,6 +274,18 @@ def test_unchanged_results_are_not_opened_and_others_are():
     run(H5SPEC, "verify", table)
 
 
+def test_reports_of_tables_that_lack_a_column_print_only_their_own_words():
+    """Slides are read by whichever thread comes first, and HDF5 printed the errors of all but one."""
+    needs("report")
+    _, table, _ = both()
+    with h5py.File(table, "r") as f:
+        names = sorted(f["table"])
+    for name in names[::3]:
+        lacks = forged(table, lambda f: f["table"].__delitem__(name))
+        p = run(H5SPEC, "report", "-q", "-j", "4", "-o", os.path.join(tmp(), "a.html"), lacks, status=1)
+        expect(len(p.err.splitlines()) == 1 and name + " is missing" in p.err, "%s: %s", name, p.err)
+
+
 @later("ci")
 def test_rows_of_very_many_tables():
     """More than are open at a time: their rows are copied as well."""

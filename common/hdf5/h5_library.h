@@ -32,7 +32,8 @@ void h5_note_system_failure(void);
  * --- the one lock around HDF5, which may be used by one thread at a time ---
  *
  * Functions that several threads may call take it around their calls of the library, and let go
- * before they compute. A program whose HDF5 stays on one thread need not care.
+ * before they compute. A program whose HDF5 stays on the first thread need not care. Without the
+ * lock the library prints the errors of any other thread.
  */
 
 /* The thread that holds it may take it again, and lets go as often. */

@@ -1,7 +1,7 @@
 /*
  * result_read.h - reading results, plain ones and tables.
  *
- * Threads: only one call into this module at a time.
+ * Threads: only one call into this module at a time. Threads besides the first hold h5_lock().
  */
 #ifndef WSI_RESULT_READ_H
 #define WSI_RESULT_READ_H

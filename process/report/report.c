@@ -8,6 +8,7 @@
 #include "common/base/publish.h"
 #include "common/base/stats.h"
 #include "common/base/stop.h"
+#include "common/hdf5/h5_library.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "process/draw/html.h"
@@ -125,11 +126,9 @@ static int open_next(struct loader *l, struct err *e)
     return 0;
 }
 
-static int source(void *ctx, void *slot, int64_t number, struct err *e)
+/* Loads the next slide that can be used. */
+static int load_next(struct loader *l, struct load_item *it, struct err *e)
 {
-    struct loader *l = ctx;
-    struct load_item *it = slot;
-    (void)number;
     for (;;) {
         struct err why = {0};
         if (stop_check(e))
@@ -151,6 +150,16 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
             cannot_use(l, l->file, result_slide_name(l->open, l->next - 1), &why);
         }
     }
+}
+
+/* On any thread, each of which must keep the library quiet. */
+static int source(void *ctx, void *slot, int64_t number, struct err *e)
+{
+    (void)number;
+    h5_lock();
+    const int r = load_next(ctx, slot, e);
+    h5_unlock();
+    return r;
 }
 
 /* --- work: the numbers of a slide --- */
