@@ -1,9 +1,9 @@
 /* cli.c - see cli.h. */
 #include "common/base/cli.h"
 
-#include "common/base/stop.h"
-
 #include "common/base/progress.h"
+#include "common/base/read_at.h"
+#include "common/base/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,8 +109,7 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
     size_t size = 0;
     int r = 0;
     bool first = true;
-    const bool is_stdin = !strcmp(file, "-");
-    FILE *f = is_stdin ? stdin : fopen(file, "r");
+    FILE *f = read_named(file);
     if (!f)
         return err_sys(e, "%s: cannot read the list", file);
     for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
@@ -128,10 +127,9 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
             r = add(ctx, path, e);
     }
     if (r == 0 && (ferror(f) || !feof(f))) /* without memory, getline() ends before the end */
-        r = err_sys(e, "%s: cannot read the list", file);
+        r = stop_check(e) ? -1 : err_sys(e, "%s: cannot read the list", file);
     free(line);
-    if (!is_stdin)
-        fclose(f);
+    fclose(f);
     return r;
 }
 

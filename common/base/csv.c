@@ -2,6 +2,8 @@
 #include "common/base/csv.h"
 
 #include "common/base/memory.h"
+#include "common/base/read_at.h"
+#include "common/base/stop.h"
 #include "common/base/text.h"
 
 #include <inttypes.h>
@@ -54,7 +56,7 @@ enum { MOST_BYTES = 64 << 20 };
 /* The whole file with a NUL behind it; *n gets its bytes. */
 static char *read_file(const char *path, size_t *n, struct err *e)
 {
-    FILE *f = fopen(path, "rbe");
+    FILE *f = read_named(path);
     char *text = NULL;
     size_t room = 1 << 16;
     *n = 0;
@@ -72,7 +74,8 @@ static char *read_file(const char *path, size_t *n, struct err *e)
         got = fread(text + *n, 1, room - *n - 1, f);
     }
     if (ferror(f)) {
-        err_sys(e, "%s: cannot be read", path);
+        if (!stop_check(e))
+            err_sys(e, "%s: cannot be read", path);
         goto fail;
     }
     if (*n > MOST_BYTES) {
