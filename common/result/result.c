@@ -2,6 +2,7 @@
 #include "common/result/result.h"
 
 #include "common/base/memory.h"
+#include "common/base/stop.h"
 #include "common/codec/codec.h"
 
 #include <inttypes.h>
@@ -338,33 +339,44 @@ size_t result_spectrum_sums(const struct result_params *p)
 
 /* --- slides --- */
 
-static bool alloc_maps(struct result_slide *s, unsigned parts)
+/* A map may have gigabytes. */
+static int alloc_map(struct result_map *m, int64_t windows, struct err *e)
 {
-    const size_t windows = (size_t)s->nx * (size_t)s->ny;
-    bool good = true;
-    for (int m = 0; m < RESULT_MAPS; m++) {
-        s->maps[m] = (struct result_map){.kind = &kinds[m]};
-        if (!(parts & RESULT_WITH_MAP(m)))
-            continue;
-        s->maps[m].values = malloc((windows + 1) * result_type_bytes(kinds[m].type));
-        good = good && s->maps[m].values;
-        if (s->maps[m].values)
-            result_map_clear(&s->maps[m], 0, (int64_t)windows);
+    enum { STEP = 1 << 24 };
+    m->values = memory_try((size_t)windows + 1, result_type_bytes(m->kind->type), e);
+    if (!m->values)
+        return -1;
+    for (int64_t k = 0; k < windows; k += STEP) {
+        if (stop_check(e))
+            return -1;
+        result_map_clear(m, k, windows - k < STEP ? windows - k : STEP);
     }
-    return good;
+    return 0;
 }
 
-static bool alloc_spectra(struct result_slide *s, const struct result_params *p, unsigned parts)
+static int alloc_maps(struct result_slide *s, unsigned parts, struct err *e)
 {
-    bool good = true;
+    int bad = 0;
+    for (int m = 0; m < RESULT_MAPS; m++) {
+        s->maps[m] = (struct result_map){.kind = &kinds[m]};
+        if (parts & RESULT_WITH_MAP(m) && !bad)
+            bad = alloc_map(&s->maps[m], s->nx * s->ny, e);
+    }
+    return bad;
+}
+
+static int alloc_spectra(struct result_slide *s, const struct result_params *p, unsigned parts,
+                         struct err *e)
+{
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         if (!(parts &
               (k == FEATURES_TISSUE ? RESULT_WITH_TISSUE_SPECTRUM : RESULT_WITH_GLASS_SPECTRUM)))
             continue;
-        s->spectra[k].sums = calloc(result_spectrum_sums(p), sizeof(uint64_t));
-        good = good && s->spectra[k].sums;
+        s->spectra[k].sums = memory_try_zero(result_spectrum_sums(p), sizeof(uint64_t), e);
+        if (!s->spectra[k].sums)
+            return -1;
     }
-    return good;
+    return 0;
 }
 
 int result_slide_alloc_parts(struct result_slide *s, const struct result_params *p, unsigned parts,
@@ -376,10 +388,10 @@ int result_slide_alloc_parts(struct result_slide *s, const struct result_params 
     s->groups = memory_need((size_t)s->group_count, 1);
     s->thumbnail = (struct result_picture){0};
     memset(s->spectra, 0, sizeof s->spectra);
-    if (alloc_maps(s, parts) && alloc_spectra(s, p, parts))
+    if (!alloc_maps(s, parts, e) && !alloc_spectra(s, p, parts, e))
         return 0;
     result_slide_free(s);
-    return err_memory(e);
+    return -1;
 }
 
 int result_slide_alloc(struct result_slide *s, const struct result_params *p, struct err *e)
