@@ -227,7 +227,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
-    if (i->codec->keeps ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e))
+    stop_library_begin();
+    const int bad = i->codec->keeps ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e);
+    stop_library_end();
+    if (bad)
         return -1;
     if (it->other[0] == 0 && look_at(c, it, thread, e))
         return -1;

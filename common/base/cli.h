@@ -8,20 +8,11 @@
 #define WSI_CLI_H
 
 #include "common/base/err.h"
+#include "common/base/exit_status.h"
 #include "common/base/version.h"
 
 #include <stdint.h>
 #include <stdio.h>
-
-/* Exit status of both programs. */
-enum {
-    EXIT_DONE = 0,    /* everything is done */
-    EXIT_PART = 1,    /* some input is bad, the rest is done; again, it would fail again */
-    EXIT_USAGE = 2,   /* wrong usage; nothing was begun */
-    EXIT_STOPPED = 3, /* stopped by a signal; no unfinished file remains */
-    EXIT_DAMAGED = 4, /* everything is written, some of it from damaged tiles */
-    EXIT_TROUBLE = 5, /* the machine failed (err_is_trouble, memory.h), not the input: try again */
-};
 
 /* Comes first in main(). Opens /dev/null for each closed descriptor from 0 to 2; otherwise an
  * output file could become descriptor 2 and receive messages. Ignores SIGXFSZ, so that a limit

@@ -17,4 +17,10 @@ int stop_signal(void);
  * items that take time begin with it. Any thread. */
 int stop_check(struct err *e);
 
+/* Calls of libraries that may take long and cannot be asked to stop lie between these two. If such
+ * a call goes on 1.5 s after the signal, the process ends there, with EXIT_STOPPED: unfinished
+ * files have no final name, and the next run removes them. Any thread. */
+void stop_library_begin(void);
+void stop_library_end(void);
+
 #endif

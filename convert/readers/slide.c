@@ -5,6 +5,7 @@
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
+#include "common/base/stop.h"
 #include "convert/readers/dicom_file.h"
 #include "convert/readers/slide_file.h"
 #include "convert/readers/slide_metadata.h"
@@ -245,8 +246,8 @@ static bool is_container(const char *path)
     return false;
 }
 
-struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
-                         struct slide_info *info, struct err *e)
+static struct slide *ask_readers(const struct slide_file *file, int64_t level, int threads,
+                                 struct slide_info *info, struct err *e)
 {
     struct slide *s = NULL;
     struct err why = {0}; /* what a reader says of a file that it leaves to others */
@@ -280,10 +281,22 @@ struct slide *slide_open(const struct slide_file *file, int64_t level, int threa
     return NULL;
 }
 
+struct slide *slide_open(const struct slide_file *file, int64_t level, int threads,
+                         struct slide_info *info, struct err *e)
+{
+    stop_library_begin();
+    struct slide *s = ask_readers(file, level, threads, info, e);
+    stop_library_end();
+    return s;
+}
+
 void slide_close(struct slide *s)
 {
-    if (s)
-        s->reader->close(s);
+    if (!s)
+        return;
+    stop_library_begin();
+    s->reader->close(s);
+    stop_library_end();
 }
 
 bool slide_has_name(const char *path)

@@ -78,12 +78,19 @@ static bool is_only_coarsely_missing(const struct pass *p, int64_t col, int64_t 
     return false;
 }
 
+static int read_tile(const struct pass *p, struct item *it, int thread, struct err *e)
+{
+    const struct slide_reader *reader = p->slide->reader;
+    return p->shrink == 1
+               ? reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e)
+               : reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, &it->status, e);
+}
+
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     struct pass *p = ctx;
     struct item *it = slot;
     const struct slide_info *i = p->info;
-    const struct slide_reader *reader = p->slide->reader;
     const int64_t cols = cut(i->width, i->tile_cols, it->col);
     const int64_t rows = cut(i->height, i->tile_rows, it->row);
     const int64_t pitch = i->tile_cols / p->shrink;
@@ -91,9 +98,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const int64_t shown_cols = (cols + p->shrink - 1) / p->shrink;
     const int64_t shown_rows = (rows + p->shrink - 1) / p->shrink;
     const double scale = p->scale * p->shrink;
-    if (p->shrink == 1
-            ? reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e)
-            : reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, &it->status, e))
+    stop_library_begin();
+    const int bad = read_tile(p, it, thread, e);
+    stop_library_end();
+    if (bad)
         return -1;
     if (it->status == STORE_DAMAGED ||
         (it->status == STORE_MISSING && is_only_coarsely_missing(p, it->col, it->row)))

@@ -188,7 +188,9 @@ int png_mask_read(const char *path, int64_t width, int64_t height, int64_t cell,
                      .rows = (height + cell - 1) / cell};
     if (!(m.f = fopen(path, "rb")))
         return err_sys(e, "cannot read");
+    stop_library_begin();
     const int bad = read_picture(&m, e);
+    stop_library_end();
     if (!bad)
         decide(&m, cells);
     png_destroy_read_struct(&m.png, &m.info, NULL);
