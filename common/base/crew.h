@@ -13,8 +13,8 @@
  * Cores: the parent says how many threads each item may use now (crew_share); members look while
  * they work, so the last items get the cores of those that are done.
  *
- * If the parent ends, also without memory, or is asked to stop, so are its members. One that somebody else asks to stop
- * gets no further item.
+ * If the parent ends, also without memory, or is asked to stop, so are its members. One that
+ * somebody else asks to stop gets no further item.
  */
 #ifndef WSI_CREW_H
 #define WSI_CREW_H
