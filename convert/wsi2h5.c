@@ -635,8 +635,9 @@ static void refuse_name(struct batch *b, size_t k)
     b->entries[k].state = ENTRY_BEGUN;
 }
 
-/* A signal: members end their slides, and remove what is unfinished. */
-static void stop_slides(struct batch *b, struct err *e)
+/* A signal: members end their slides, and remove what is unfinished. 0: it came too late, all slides
+ * are done. */
+static int stop_slides(struct batch *b, struct err *e)
 {
     const double begun = clock_now();
     struct crew_event v;
@@ -651,18 +652,19 @@ static void stop_slides(struct batch *b, struct err *e)
             refuse_name(b, (size_t)v.item);
     }
     report_slides(b, true);
+    b->outcomes.not_begun = (int64_t)(b->in.n - b->next);
+    if (b->outcomes.stopped == 0 && b->outcomes.not_begun == 0)
+        return 0;
     if (!b->stop_said)
         cli_say("%s", e->msg);
-    b->outcomes.not_begun = (int64_t)(b->in.n - b->next);
+    return -1;
 }
 
 static int convert_slides(struct batch *b, struct err *e)
 {
     while (b->now < b->in.n) {
-        if (stop_check(e)) {
-            stop_slides(b, e);
-            return -1;
-        }
+        if (stop_check(e))
+            return stop_slides(b, e);
         if (begin_slides(b, e))
             return -1;
         if (crew_busy(b->crew) > 0) {
