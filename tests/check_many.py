@@ -170,7 +170,7 @@ def test_signals_end_all_processes_and_leave_nothing_half():
         for whole_group in (False, True):  # a terminal and some schedulers reach every process
             out = tmp()
             p = subprocess.Popen([WSI2H5, "--codec", "deflate", "-j", "3", "-o", out, folder], stderr=subprocess.PIPE, text=True,
-                                 start_new_session=True)
+                                 start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # of nohup
             pids = wait_for_members(p, 3, out)
             (os.killpg if whole_group else os.kill)(p.pid, number)
             err = p.communicate(timeout=TIMEOUT)[1]
