@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/memory.h"
+#include "common/base/read_at.h"
 #include "common/base/stop.h"
 
 #include <assert.h>
@@ -45,21 +46,7 @@ static size_t my_answer_bytes;
 /* What goes before an answer. */
 enum word { WORD_DONE, WORD_LAST, WORD_ASKS }; /* LAST: done, and the member leaves */
 
-/* --- whole pieces of bytes --- */
-
-static bool put(int fd, const void *from, size_t n)
-{
-    for (const char *p = from; n > 0;) {
-        const ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
+/* --- the socket --- */
 
 static bool get(int fd, void *to, size_t n)
 {
@@ -79,7 +66,8 @@ static bool get(int fd, void *to, size_t n)
 
 static bool tell(enum word word, const void *answer)
 {
-    return put(my_socket, &word, sizeof word) && put(my_socket, answer, my_answer_bytes);
+    return !write_whole(my_socket, &word, sizeof word) &&
+           !write_whole(my_socket, answer, my_answer_bytes);
 }
 
 bool crew_ask(struct crew_seat *seat, const void *answer)
@@ -226,7 +214,8 @@ int crew_begin(struct crew *c, int64_t item, struct err *e)
     m->item = item;
     c->busy++;
     share_cores(c);
-    put(m->fd, &item, sizeof item); /* if it has died meanwhile, the next event says so */
+    (void)write_whole(m->fd, &item,
+                      sizeof item); /* if it has died meanwhile, the next event says so */
     return 0;
 }
 
@@ -288,7 +277,7 @@ struct crew_event crew_wait(struct crew *c, int ms)
 void crew_reply(struct crew *c, int seat, bool go)
 {
     const char word = go;
-    put(c->members[seat].fd, &word, 1);
+    (void)write_whole(c->members[seat].fd, &word, 1);
 }
 
 void crew_stop(struct crew *c)

@@ -7,11 +7,11 @@
  * What a library crashes on costs one item, and locks of libraries, such as HDF5's, are each
  * member's own. A member is forked when an item finds no idle one, works on one item at a time, and
  * lives until the crew is freed. Members begin as copies of the parent: what is to be shared must
- * exist before the first item, and the parent must have no threads and must not have used what
+ * exist before the first item. The parent ignores SIGPIPE, has no threads, and has not used what
  * survives no fork (CUDA). Facts travel as bytes of structs, pointers to static data included.
  *
- * Cores: the parent says how many threads each item may use now (crew_share); members look while
- * they work, so the last items get the cores of those that are done.
+ * Cores: the parent says how many threads each item may use now (struct crew_seat); members look
+ * while they work, so the last items get the cores of those that are done.
  *
  * If the parent ends, also without memory, or is asked to stop, so are its members. One that
  * somebody else asks to stop gets no further item.

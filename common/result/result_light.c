@@ -9,18 +9,6 @@
 
 enum { CHANNELS = 3, EVEN = 4, COLOURED = 40, SATURATED = 252, LEAST_PART = 50 };
 
-static int greatest(const uint8_t *rgb)
-{
-    const int high = rgb[0] > rgb[1] ? rgb[0] : rgb[1];
-    return rgb[2] > high ? rgb[2] : high;
-}
-
-static int least(const uint8_t *rgb)
-{
-    const int low = rgb[0] < rgb[1] ? rgb[0] : rgb[1];
-    return rgb[2] < low ? rgb[2] : low;
-}
-
 /* --- glass --- */
 
 /* The greatest channel of all pixels. */
@@ -28,7 +16,7 @@ static int white_of(const struct result_picture *t)
 {
     int white = 0;
     for (int64_t k = 0; k < t->width * t->height; k++)
-        white = greatest(t->rgb + 3 * k) > white ? greatest(t->rgb + 3 * k) : white;
+        white = result_greatest(t->rgb + 3 * k) > white ? result_greatest(t->rgb + 3 * k) : white;
     return white;
 }
 
@@ -54,8 +42,9 @@ static bool is_glass(const struct result_picture *t, int64_t x, int64_t y, int w
     const int64_t k = y * t->width + x;
     const uint8_t *rgb = t->rgb + 3 * k;
     return x > 0 && y > 0 && x < t->width - 1 && y < t->height - 1 &&
-           4 * greatest(rgb) >= 3 * white && greatest(rgb) - least(rgb) < COLOURED &&
-           least(rgb) < SATURATED && is_even(t, k);
+           4 * result_greatest(rgb) >= 3 * white &&
+           result_greatest(rgb) - result_least(rgb) < COLOURED && result_least(rgb) < SATURATED &&
+           is_even(t, k);
 }
 
 /* --- one side of a line --- */

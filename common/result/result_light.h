@@ -23,6 +23,19 @@ struct result_light {
                      * one that it runs along, and where there is no step */
 };
 
+/* The greatest and the least channel of a pixel. */
+static inline int result_greatest(const uint8_t rgb[3])
+{
+    const int high = rgb[0] > rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] > high ? rgb[2] : high;
+}
+
+static inline int result_least(const uint8_t rgb[3])
+{
+    const int low = rgb[0] < rgb[1] ? rgb[0] : rgb[1];
+    return rgb[2] < low ? rgb[2] : low;
+}
+
 /* The clearest step. */
 void result_find_light(const struct result_picture *thumbnail, struct result_light *out);
 

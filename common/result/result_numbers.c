@@ -44,16 +44,13 @@ static int64_t nearest(double at, const struct result_params *p, int64_t n)
     return w < 0 ? 0 : w >= (double)n ? n - 1 : (int64_t)w;
 }
 
-static int least(const uint8_t rgb[3])
+/* The place of optical densities in the plane of hue and saturation (van der Laak, 2000); {0, 0}
+ * for white. */
+static void find_place(const double od[3], double place[2])
 {
-    const int low = rgb[0] < rgb[1] ? rgb[0] : rgb[1];
-    return rgb[2] < low ? rgb[2] : low;
-}
-
-static int greatest(const uint8_t rgb[3])
-{
-    const int high = rgb[0] > rgb[1] ? rgb[0] : rgb[1];
-    return rgb[2] > high ? rgb[2] : high;
+    const double d = (od[0] + od[1] + od[2]) / 3;
+    place[0] = d > 0 ? od[0] / d - 1 : 0;
+    place[1] = d > 0 ? (od[1] - od[2]) / (sqrt(3) * d) : 0;
 }
 
 static void find_stain(const struct result_params *p, const struct result_slide *s,
@@ -80,7 +77,7 @@ static void find_stain(const struct result_params *p, const struct result_slide 
                 continue;
             for (int c = 0; c < 3; c++)
                 sum[c] += od[rgb[c]];
-            colourless += greatest(rgb) - least(rgb) < 8;
+            colourless += result_greatest(rgb) - result_least(rgb) < 8;
             n++;
         }
     }
@@ -90,7 +87,9 @@ static void find_stain(const struct result_params *p, const struct result_slide 
     if (n == 0 || d <= 0)
         return;
     out->stain_density = d / (double)n;
-    const double angle = atan2((sum[1] - sum[2]) / (sqrt(3) * d), sum[0] / d - 1);
+    double place[2];
+    find_place(sum, place);
+    const double angle = atan2(place[1], place[0]);
     out->stain_hue = (angle < 0 ? angle + 2 * M_PI : angle) * 180 / M_PI;
 }
 
@@ -106,7 +105,7 @@ static int white_of(const struct result_picture *t)
 {
     int64_t count[256] = {0}, above = t->width * t->height / 100;
     for (int64_t k = 0; k < t->width * t->height; k++)
-        count[greatest(t->rgb + 3 * k)]++;
+        count[result_greatest(t->rgb + 3 * k)]++;
     int white = 255;
     while (white > 0 && (above -= count[white]) >= 0)
         white--;
@@ -119,7 +118,7 @@ static bool mark_foreign(const struct result_picture *t, int white, uint8_t *mar
     int64_t coloured = 0, green = 0;
     for (int64_t k = 0; k < t->width * t->height; k++) {
         const uint8_t *rgb = t->rgb + 3 * k;
-        const int high = greatest(rgb), spread = high - least(rgb);
+        const int high = result_greatest(rgb), spread = high - result_least(rgb);
         const bool is_green = spread > 12 && rgb[1] > rgb[0] + 2;
         coloured += spread > 12;
         green += is_green;
@@ -129,15 +128,12 @@ static bool mark_foreign(const struct result_picture *t, int white, uint8_t *mar
     return 40 * green > coloured;
 }
 
-/* Place of a pixel in the plane of hue and saturation; {0, 0} for white. */
 static void find_colour(const uint8_t rgb[3], double colour[2])
 {
     double od[3];
     for (int c = 0; c < 3; c++)
         od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
-    const double d = (od[0] + od[1] + od[2]) / 3;
-    colour[0] = d > 0 ? od[0] / d - 1 : 0;
-    colour[1] = d > 0 ? (od[1] - od[2]) / (sqrt(3) * d) : 0;
+    find_place(od, colour);
 }
 
 /* The median colour of stained pixels, those below 190/255 of white. Returns how many these are. */
@@ -148,7 +144,7 @@ static int64_t find_usual_colour(const struct result_picture *t, int white, doub
     for (int c = 0; c < 2; c++)
         v[c] = memory_need((size_t)(t->width * t->height), sizeof *v[c]);
     for (int64_t k = 0; k < t->width * t->height; k++) {
-        if (255 * greatest(t->rgb + 3 * k) >= 190 * white)
+        if (255 * result_greatest(t->rgb + 3 * k) >= 190 * white)
             continue;
         find_colour(t->rgb + 3 * k, colour);
         v[0][n] = colour[0];
@@ -172,7 +168,7 @@ static void mark_unlike(const struct result_picture *t, int white, uint8_t *mark
     int64_t n = 0;
     for (int64_t k = 0; k < pixels; k++) {
         find_colour(t->rgb + 3 * k, colour);
-        unlike[k] = 255 * greatest(t->rgb + 3 * k) < 190 * white && !(mark[k] & IS_GRAY) &&
+        unlike[k] = 255 * result_greatest(t->rgb + 3 * k) < 190 * white && !(mark[k] & IS_GRAY) &&
                     colour[0] * usual[0] + colour[1] * usual[1] < FOREIGN * square;
         n += unlike[k];
     }
