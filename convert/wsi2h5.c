@@ -635,8 +635,8 @@ static void refuse_name(struct batch *b, size_t k)
     b->entries[k].state = ENTRY_BEGUN;
 }
 
-/* A signal: members end their slides, and remove what is unfinished. 0: it came too late, all slides
- * are done. */
+/* A signal: members end their slides, and remove what is unfinished. 0: it came too late, all
+ * slides are done. */
 static int stop_slides(struct batch *b, struct err *e)
 {
     const double begun = clock_now();
