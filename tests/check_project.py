@@ -276,7 +276,7 @@ RUN_OPTIONS = {
     "--json": [], "--progress": ["no"], "--quiet": [], "--allow-duplicates": [],
     "--live": [os.path.join(TMP, "live")],
     "--accept-damage": [],
-    "--task": ["1/1"], "--force": [],  # these two need a folder
+    "--by": ["group"], "--task": ["1/1"], "--force": [],  # these two need a folder
 }
 # options of the other commands; None: needs more than one argument, tested elsewhere
 OTHER_OPTIONS = {

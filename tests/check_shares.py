@@ -38,6 +38,50 @@ def test_shares_and_groups_into_a_folder():
     says(p.err, "slide s00", "group 2-3 of 4 is missing")
 
 
+def by_group(out, tasks, *inputs, **kw):
+    """All tasks of an array job over groups; returns their runs."""
+    return [run(H5SPEC, "run", "--device", "cpu", "--task", "%d/%d" % (k + 1, tasks), "--by", "group", "-o", out, *inputs, **kw) for k in range(tasks)]
+
+
+def test_shares_of_groups_join_to_the_same_result():
+    """Any number of tasks: more or fewer than groups, stores or both; one store on several nodes."""
+    stores = many(3)  # of 4 groups each
+    for of, tasks in ((stores[:1], 4), (stores, 1), (stores, 2), (stores, 5), (stores, 12), (stores, 14)):
+        parts, whole = tmp(), os.path.join(tmp(), "c.h5")
+        ran = by_group(parts, tasks, *of)
+        run(H5SPEC, "merge", "-q", "-o", whole, parts)
+        equal(content(whole), direct(of), tasks)
+        names = sorted(os.listdir(parts))
+        if len(of) == 1 or tasks == 12:
+            expect(names == ["%s.%d-%d.h5" % (os.path.basename(s)[:-3], g, g) for s in of for g in range(1, 5)], "%s", names)
+        if tasks == 2:  # groups 1 to 6 and 7 to 12
+            expect(names == ["s00.h5", "s01.1-2.h5", "s01.3-4.h5", "s02.h5"], "%s", names)
+        if tasks == 14:
+            says(ran[13].err, "share 14 of 14 of 12 groups is empty: nothing to do", "0 done")
+        for p in by_group(parts, tasks, *of):
+            says(p.err, " 0 done" if tasks < 13 or p is ran[13] else "0 done", "0 failed")
+
+
+def test_shares_of_groups_fail_as_others_do():
+    stores, folder = many(2), tmp()
+    for s in stores:
+        shutil.copy(s, folder)
+    broken = os.path.join(folder, os.path.basename(stores[1]))
+    put_file(broken, bytes_in(stores[1])[:30000])
+    for k, p in enumerate(by_group(tmp(), 2, folder, status=1)):  # how many groups are there?
+        says(p.err, "--by group numbers the groups of all stores", broken)
+    parts, whole = tmp(), os.path.join(tmp(), "w.h5")
+    by_group(parts, 3, stores[0])
+    os.unlink(os.path.join(parts, sorted(os.listdir(parts))[0]))
+    says(run(H5SPEC, "merge", "-o", whole, parts, status=1).err, "group 1-2 of 4 is missing")
+    by_group(parts, 3, stores[0])  # again: what is missing
+    run(H5SPEC, "merge", "-q", "-o", whole, parts)
+    equal(content(whole), direct(stores[:1]), "again")
+    for argv, why in ((["--by", "group", "--task", "1/2", "--groups", "1"], "contradict"),
+                      (["--by", "groups", "--task", "1/2"], "store"), (["--by", "group", "--task", "1/2", "--live", tmp()], "contradict")):
+        says(run(H5SPEC, "run", *argv, "-o", tmp(), stores[0], status=2).err, why)
+
+
 def test_existing_results_are_kept():
     mine, results = shutil.copy(many(1)[0], os.path.join(tmp(), "slide.h5")), tmp()
     path, late = os.path.join(results, "slide.h5"), (2 ** 31 - 1,) * 2

@@ -106,6 +106,10 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "task", "I/N|auto",
      "compute share I of N of the stores; -o must be a folder; auto: the share of this task of a "
      "Slurm or Grid Engine array job", COMMAND_CALL(set_task)},
+    {NULL, 0, "by", "store|group",
+     "what --task shares out; group: the groups of all stores, in the order of h5spec lookup, so "
+     "that several nodes compute one slide: a part of a store gives NAME.A-B.h5, and h5spec merge "
+     "joins the parts", COMMAND_WORD(by_group)},
     {"Which windows count", 0, "tissue-only", NULL, "only windows with enough tissue",
      COMMAND_FLAG(params.tissue_only)},
     {NULL, 0, "min-tissue", "F", "tissue share of a window's area that is enough, from 0 to 1",
@@ -258,6 +262,9 @@ static int check_run(const struct options *o, struct err *e)
         return -1;
     if (o->tasks && !folder)
         return err_set(e, "-o %s: --task needs a folder; leave out the .h5", o->output);
+    if (o->by_group && o->tasks && (o->first_group || o->live))
+        return err_set(e, "--by group and %s contradict each other; leave one out",
+                       o->live ? "--live" : "--groups");
     if (o->params.skip_damaged && o->reject_damaged)
         return err_set(e, "--skip-damaged and --on-damage fail contradict each other; choose one");
     if (o->accept_damage && o->reject_damaged)

@@ -31,6 +31,7 @@ struct options {
     int64_t memory;
     enum stream_io io;
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
+    bool by_group;       /* shares are of the groups of all inputs */
     enum progress_when progress;
     bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, skip_duplicates,
         mix_mpp;

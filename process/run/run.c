@@ -661,15 +661,122 @@ static int run_stores(struct run *r)
     return status;
 }
 
-static void share_list(struct options *o)
+/* All stores, or the task's share of them. */
+static int run_list(struct run *r)
 {
+    struct options *o = r->o;
     const int all = o->files.n;
-    if (!o->tasks)
-        return;
-    list_share(&o->files, o->task, o->tasks);
-    if (o->files.n == 0 && !o->quiet)
+    if (o->tasks)
+        list_share(&o->files, o->task, o->tasks);
+    if (o->tasks && o->files.n == 0 && !o->quiet)
         cli_say("share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do", o->task,
                 o->tasks, all);
+    r->inputs += o->files.n;
+    return run_stores(r);
+}
+
+/* --- shares of groups --- */
+
+/* Stores k .. k + n - 1 of the list: of one store groups first .. last, else 0, 0 for all. */
+struct piece {
+    int k, n;
+    int64_t first, last;
+};
+
+/* What a task computes: the end of a store, whole stores, the beginning of another one. */
+enum { MOST_PIECES = 3 };
+
+/* [n + 1]: groups of the stores before store k. NULL: a store cannot be read, and nothing is
+ * computed, because another task might count its groups. */
+static int64_t *sum_groups(const struct list *files, struct err *e)
+{
+    int64_t *sum = memory_need((size_t)files->n + 1, sizeof *sum);
+    for (int k = 0; k < files->n; k++) {
+        struct store *s = store_open(files->paths[k], e);
+        if (!s) {
+            err_add(e, "--by group numbers the groups of all stores");
+            free(sum);
+            return NULL;
+        }
+        sum[k + 1] = sum[k] + store_info(s)->group_count;
+        store_close(s);
+    }
+    return sum;
+}
+
+/* Groups first .. last of all stores, numbered from 1, as pieces. */
+static int find_pieces(const int64_t *sum, int n, int64_t first, int64_t last,
+                       struct piece pieces[MOST_PIECES])
+{
+    int found = 0;
+    for (int k = 0; k < n; k++) {
+        const int64_t a = first > sum[k] ? first - sum[k] : 1;
+        const int64_t b = (last < sum[k + 1] ? last : sum[k + 1]) - sum[k];
+        const bool whole = a == 1 && b == sum[k + 1] - sum[k];
+        if (b < a)
+            continue;
+        if (whole && found > 0 && !pieces[found - 1].first)
+            pieces[found - 1].n++;
+        else
+            pieces[found++] = (struct piece){k, 1, whole ? 0 : a, whole ? 0 : b};
+    }
+    return found;
+}
+
+/* run_stores() with the stores of a piece as the list. */
+static int run_piece(struct run *r, const struct list *all, const struct piece *p)
+{
+    struct options *o = r->o;
+    struct list *files = &o->files;
+    files->paths = all->paths + p->k;
+    files->n = p->n;
+    o->first_group = p->first;
+    o->last_group = p->last;
+    const int status = run_stores(r);
+    for (int k = 0; k < files->n; k++) /* drop_finished() has freed the others */
+        free(files->paths[k]);
+    memset(files->paths, 0, (size_t)p->n * sizeof *files->paths);
+    failed_list_free(r->failures);
+    free(r->bytes);
+    r->failures = NULL;
+    r->bytes = NULL;
+    r->others = 0;
+    return status;
+}
+
+/* The task's pieces; -1: they cannot be known. */
+static int share_groups(const struct options *o, struct piece pieces[MOST_PIECES], struct err *e)
+{
+    int64_t *sum = sum_groups(&o->files, e);
+    if (!sum)
+        return -1;
+    const int64_t n = sum[o->files.n], each = n / o->tasks, more = n % o->tasks;
+    const int64_t before = each * (o->task - 1) + (o->task - 1 < more ? o->task - 1 : more);
+    const int64_t last = before + each + (o->task <= more); /* the first tasks have one more */
+    const int found = find_pieces(sum, o->files.n, before + 1, last, pieces);
+    if (found == 0 && !o->quiet)
+        cli_say("share %" PRId64 " of %" PRId64 " of %" PRId64 " groups is empty: nothing to do",
+                o->task, o->tasks, n);
+    free(sum);
+    return found;
+}
+
+/* The task's share of the groups of all stores. */
+static int run_groups(struct run *r)
+{
+    struct err e = {0};
+    struct piece pieces[MOST_PIECES];
+    const struct list all = r->o->files;
+    const int n = share_groups(r->o, pieces, &e);
+    int status = n < 0 ? cli_failed(&e) : list_status(&all);
+    r->ended_early = n < 0;
+    for (int k = 0; k < n; k++)
+        r->inputs += pieces[k].n;
+    for (int k = 0; k < n && !r->ended_early; k++)
+        status = run_piece(r, &all, &pieces[k]);
+    r->o->files.paths = all.paths;
+    r->o->files.n = all.n;
+    return status;
 }
 
 static int run_share(struct options *o)
@@ -679,11 +786,10 @@ static int run_share(struct options *o)
                     .failed = o->files.failed,
                     .trouble = o->files.trouble,
                     .mixes = folder || o->mix_mpp};
-    share_list(o);
-    r.inputs = o->files.n + o->files.failed;
+    r.inputs = o->files.failed;
     r.counts.histogram = memory_need((size_t)o->params.bins, sizeof(uint64_t));
     const double begun = clock_now();
-    const int status = run_stores(&r);
+    const int status = o->by_group && o->tasks ? run_groups(&r) : run_list(&r);
     if (!o->quiet)
         last_line(&r, clock_now() - begun);
     memory_forget(&r.seen);

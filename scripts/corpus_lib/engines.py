@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 
-from corpus_lib.files import HERE, PART, TROUBLE, USAGE, Away, ask, counted, die, say, values_of
+from corpus_lib.files import HERE, PART, PROCESSORS, TROUBLE, USAGE, Away, ask, counted, die, say, values_of
 from corpus_lib.outcome import Log
-from corpus_lib.step import Batch, children
+from corpus_lib.step import CORES, Batch, children, from_environment
 
 FIRST_PAUSE, LONGEST_PAUSE = 1, 60  # seconds between questions to a scheduler that is away
 PATIENCE = 3 * 3600  # seconds after which submitting is given up
@@ -291,12 +291,12 @@ def submit_run(corpus, dry=False):
 def run_local(corpus, tasks):
     """Does all batches, so many at a time. A full disk ends it: what follows would fail, too."""
     begun, n, told = time.time(), corpus.run["batches"], [time.time()]
-    full = []
+    full, cores = [], max(1, (from_environment(CORES) or PROCESSORS) // tasks) if tasks > 1 else 0
 
     def one(number):
         if full or children.stopped:
             return
-        if Batch(corpus, number).run("both") == TROUBLE:
+        if Batch(corpus, number, cores).run("both") == TROUBLE:
             log = Log(corpus.log(number, "jsonl"))
             full.extend(row for row in [*log.slides.values(), *log.stores.values()] if row.get("detail") == "disk")
         if time.time() > told[0] + 10:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder of scripts/corpus
+PROCESSORS = len(os.sched_getaffinity(0))  # that this process may use
 DONE, PART, USAGE, STOPPED, DAMAGED, TROUBLE = 0, 1, 2, 3, 4, 5  # exit statuses, as of wsi2h5
 
 

@@ -7,12 +7,12 @@ import collections
 import itertools
 import os
 
-from corpus_lib.files import ask, counted, json_rows, program, remove_file, say, stamp, versions, write_list
+from corpus_lib.files import PROCESSORS, ask, counted, json_rows, program, remove_file, say, stamp, versions, write_list
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
 MOST_BATCHES = 500  # each begins a process; Slurm's MaxArraySize is 1001, unless the site has changed it
-LOCAL_BATCH = 32  # slides that the two programs share out among this machine's processors
+LOCAL_BATCH = max(32, 2 * PROCESSORS)  # slides that the two programs share out among this machine's processors
 
 
 def read_plan(corpus, batch=None):

@@ -87,12 +87,13 @@ def rows_in(path, offset=0):
 
 
 class Batch:
-    def __init__(self, corpus, number):
+    def __init__(self, corpus, number, cores=0):
+        """`cores`: for this batch; 0: those that the scheduler gives, or all."""
         self.corpus, self.number, self.rows = corpus, number, read_plan(corpus, number)
         self.log, self.status = corpus.log(number, "jsonl"), DONE
         self.out = open_own(self.log, os.O_APPEND)
         self.err = open_own(corpus.log(number, "err"), os.O_APPEND)
-        cores = from_environment(CORES)
+        cores = cores or from_environment(CORES)
         self.threads = ["-j", str(cores)] if cores else []
 
     def note(self, **row):
