@@ -663,6 +663,33 @@ class Slurm:
         return corpus(command, "-o", out, *argv, env=dict(self.env, **env), status=status)
 
 
+def test_parts_of_an_array_job_over_groups_become_results():
+    """finish and run join them; what is incomplete, older than its store, or another slide's result stays."""
+    given, out = {name + ".svs": s for name, s in zip(("a", "b", "c", "a.9-9"), slides())}, new_out()
+    local(out, "--h5spec", "--sigma 0", "--wsi2h5", GROUPS + " --codec none", folder_with(given))
+    whole = content(out + "/corpus.h5")
+    results = out + "/results/"
+
+    def parts(tasks, *names):
+        for name in names:
+            os.unlink(results + name + ".h5")
+            for k in range(tasks):
+                run(H5SPEC, "run", "-q", "--device", "cpu", "--sigma", "0", "--task", "%d/%d" % (k + 1, tasks), "--by", "group", "-o", results,
+                    out + "/stores/" + name + ".h5")
+    for command in (["finish"], ["run", "--scheduler", "local"]):
+        parts(4, "a", "b")
+        p = corpus(*command, "-o", out)
+        expect("not joined" not in p.err and "to process, in 1" not in p.err, "%s", p.err)
+        expect(sorted(os.listdir(results)) == sorted(n[:-3] + "h5" for n in given), "%s", os.listdir(results))
+        expect(content(out + "/corpus.h5") == whole and status_of(out, 0)["processed"] == 4, "%s", p.err)
+    parts(2, "a", "b")
+    os.unlink(results + "a.3-4.h5")
+    os.utime(results + "b.1-2.h5", (1, 1))
+    says(corpus("finish", "-o", out, status=5).err, "a: parts of its result are not joined", "group 3-4 of 4 is missing", "b: parts of its result are older than its store")
+    local(out)  # computes them
+    expect(content(out + "/corpus.h5") == whole, "after the run")
+
+
 @later("ci")
 def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
     (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda"), h5spec_with("cpu")

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
 """Shares, groups, look-up tables and results that exist: what corpora rely on in h5spec."""
+import itertools
+
+import h5py
+
 from corpora import *
 
 
@@ -38,9 +42,13 @@ def test_shares_and_groups_into_a_folder():
     says(p.err, "slide s00", "group 2-3 of 4 is missing")
 
 
-def by_group(out, tasks, *inputs, **kw):
+STUB = os.path.join(BUILD, "tests", "h5spec_stub")  # of CUDA, see check_cuda.py
+DEVICES = [(H5SPEC, "cpu")] + ([(STUB, "cuda")] if os.path.exists(STUB) else [])
+
+
+def by_group(out, tasks, *inputs, on=DEVICES[0], **kw):
     """All tasks of an array job over groups; returns their runs."""
-    return [run(H5SPEC, "run", "--device", "cpu", "--task", "%d/%d" % (k + 1, tasks), "--by", "group", "-o", out, *inputs, **kw) for k in range(tasks)]
+    return [run(on[0], "run", "--device", on[1], "--task", "%d/%d" % (k + 1, tasks), "--by", "group", "-o", out, *inputs, **kw) for k in range(tasks)]
 
 
 def test_shares_of_groups_join_to_the_same_result():
@@ -62,6 +70,34 @@ def test_shares_of_groups_join_to_the_same_result():
             says(p.err, " 0 done" if tasks < 13 or p is ran[13] else "0 done", "0 failed")
 
 
+def bytes_of_counts(path):
+    with h5py.File(path, "r") as f:
+        return f["histogram"][()].tobytes()
+
+
+def test_shares_of_groups_cross_with_devices_options_and_forms():
+    """A row per device, options of the run, how the inputs are named, and what the parts are joined to."""
+    stores, listed, tree = many(3), os.path.join(tmp(), "list"), tmp()
+    put_file(listed, "".join(s + "\n" for s in stores))
+    for s in stores:
+        shutil.copy(s, tree)
+    hann, small, table = ["--tissue-only", "--taper", "hann"], ["-j", "3", "--window", "64", "--stride", "64"], ["--table-from", "1"]
+    rows = [([], stores, []), ([], [tree], table), (hann, ["--list", listed], table), (small, [tree], [])]
+    for on, (options, inputs, form) in itertools.product(DEVICES, rows):
+        parts, mine, one = tmp(), tmp(), os.path.join(tmp(), "one.h5")
+        ran = by_group(parts, 5, *options, "--json", *inputs, on=on)  # of 12 groups
+        lines = [json_lines(p.out) for p in ran]
+        expect([len(x) for x in lines] == [1, 2, 1, 1, 1] and all(x["status"] == "done" and x["kind"] == "store" for x in sum(lines, [])), "%s", lines)
+        run(on[0], "run", "-q", "--device", on[1], *options, "-o", mine, *inputs)
+        run(on[0], "run", "-q", "--device", on[1], *options, "-o", one, *inputs)
+        tables = [os.path.join(folder, "t.h5") for folder in (parts, mine)]
+        for table, folder in zip(tables, (parts, mine)):
+            run(on[0], "merge", "-q", *form, "-o", table, folder)
+        for other in (tables[1], one):
+            says(run(H5SPEC, "compare", tables[0], other).out, "identical")
+        expect(bytes_of_counts(tables[0]) == bytes_of_counts(one), "%s %s %s %s", on, options, inputs, form)
+
+
 def test_shares_of_groups_fail_as_others_do():
     stores, folder = many(2), tmp()
     for s in stores:
@@ -78,7 +114,7 @@ def test_shares_of_groups_fail_as_others_do():
     run(H5SPEC, "merge", "-q", "-o", whole, parts)
     equal(content(whole), direct(stores[:1]), "again")
     for argv, why in ((["--by", "group", "--task", "1/2", "--groups", "1"], "contradict"),
-                      (["--by", "groups", "--task", "1/2"], "store"), (["--by", "group", "--task", "1/2", "--live", tmp()], "contradict")):
+                      (["--by", "groups", "--task", "1/2"], "store"), (["--by", "group"], "--task I/N"), (["--by", "group", "--task", "1/2", "--live", tmp()], "contradict")):
         says(run(H5SPEC, "run", *argv, "-o", tmp(), stores[0], status=2).err, why)
 
 

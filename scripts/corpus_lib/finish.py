@@ -11,7 +11,7 @@ import re
 from corpus_lib.engines import patient, scheduler_of, submit_run
 from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file, say, stamp, write_whole
 from corpus_lib.outcome import Outcome, worth_another_try
-from corpus_lib.planned import MOST_BATCHES, remaining, write_plan
+from corpus_lib.planned import MOST_BATCHES, join_parts, remaining, write_plan
 from corpus_lib.remove import take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
@@ -24,6 +24,7 @@ def finish(corpus, closing, again=False):
     corpus.settings.setdefault("merged", {})
     if closing:
         corpus.clean()
+    join_parts(corpus)
     scheduler = scheduler_of(corpus)
     Outcome(corpus, closing, scheduler)
     if again and closing and try_again(corpus, scheduler):

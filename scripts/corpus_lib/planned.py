@@ -6,8 +6,10 @@ and the lines of one batch after the other. scripts/ENGINES.md says what the col
 import collections
 import itertools
 import os
+import re
 
-from corpus_lib.files import PROCESSORS, ask, counted, json_rows, program, remove_file, say, stamp, versions, write_list
+from corpus_lib.files import (PROCESSORS, ask, counted, json_rows, look, not_older, program, remove_file, say, stamp,
+                              versions, write_list)
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -47,6 +49,38 @@ def verify(corpus, records):
             say("%s is damaged, computed again: %s" % (corpus.result(r), row.get("message", "")))
             remove_file(corpus.result(r))
             r.problem = ""
+
+
+def parts_of(corpus):
+    """{record: its parts} of records without a result: NAME.A-B.h5, as h5spec run --by group names them."""
+    try:
+        names = sorted(os.listdir(corpus.path("results")))
+    except FileNotFoundError:
+        names = []
+    of, parts = {r.name: r for r in corpus.records}, {}
+    for name in names:
+        found = re.fullmatch(r"(.+)\.\d+-\d+\.h5", name)
+        r = of.get(found.group(1)) if found and name[:-3] not in of else None
+        if r and found.group(1) + ".h5" not in names:
+            parts.setdefault(r, []).append(corpus.path("results", name))
+    return parts
+
+
+def join_parts(corpus):
+    """Makes results of the parts that an array job over groups has left, and removes these. What cannot be joined stays."""
+    for r, parts in parts_of(corpus).items():
+        store = look(corpus.store(r))
+        if not all(not_older(os.stat(part), store) for part in parts):
+            say("%s: parts of its result are older than its store and are left" % r.name)
+            continue
+        p = ask(program("h5spec"), "merge", "-q", "--progress", "no", "-o", corpus.result(r), "--list", "-",
+                given="".join(part + "\n" for part in parts))
+        if p.returncode:
+            say("%s: parts of its result are not joined: %s" % (r.name, p.stderr.strip().split("\n")[0]))
+            continue
+        r.result, r.problem = stamp(corpus.result(r)), ""
+        for part in parts:
+            remove_file(part)
 
 
 def read_results(corpus, records):
