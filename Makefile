@@ -154,7 +154,7 @@ man: $(PROGRAMS)
 lint: lint-shell lint-c lint-gcc lint-man lint-format
 lint-shell:
 	shellcheck -e SC2034 .ci/run $(addprefix tests/,arm64 check python bench bench_gpu) \
-	  $(addprefix scripts/,check demo install-deps build-state make-deb) \
+	  $(addprefix scripts/,check demo install-deps build-state make-deb wheel-libraries) \
 	  $(wildcard scripts/*/*.sh scripts/completion/*.bash)
 lint-c:
 	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. \
@@ -203,7 +203,7 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
             $(wildcard scripts/gallery/*)
 # what users run; what builds or packages the project stays in the source tree
 SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk build_backend.py check demo install-deps build-state \
-              man-options make-deb make-wheel completion/% man/% debian/% gallery/%) %.pyc, \
+              man-options make-deb make-wheel wheel-libraries completion/% man/% debian/% gallery/%) %.pyc, \
               $(shell find scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \

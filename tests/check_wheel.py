@@ -77,6 +77,8 @@ def test_wheel_has_what_it_needs():
         libraries = {os.path.basename(n) for n in names if re.search(r"lib/wsi2h5/[^/]*$", n)}
         named = [line.split() for line in z.read(listed).decode().splitlines() if not line.startswith("CUDA")]
         expect({n[0] for n in named} == libraries and len(libraries) > 10, "list.txt: %s", {n[0] for n in named} ^ libraries)
+        vague = [n for n in named if len(n) < 4 or not re.match(r"[0-9].*:$", n[2])]
+        expect(not vague or not shutil.which("dpkg-query"), "without package, version or licence: %s", vague)
         texts = {os.path.basename(n)[:-4] for n in names if "/libraries/" in n}
         lacking = [n for n in named if len(n) > 1 and n[1] not in texts]
         expect(not lacking, "no licence of %s", lacking)
