@@ -6,6 +6,8 @@ import socket
 import h5py
 
 import dicomfile
+from check_cuda import STUB
+from check_windows import BOX
 from lib import *
 from tiffpatch import TILE_BYTES, TILE_OFFSETS, Tiff
 
@@ -162,6 +164,10 @@ def test_what_is_taken_from_a_partial_result():
     def other_store(out):
         run(WSI2H5, "-q", "--force", "-o", os.path.join(folder, "s1.h5"), made("--size", "600x500", "--seed", "77", name="s1"))
 
+    def other_groups(out):
+        run(WSI2H5, "-q", "--force", "--stripe-rows", "240", "--group-bytes", "1", "-o", os.path.join(folder, "s1.h5"),
+            made("--size", "600x500", "--seed", "1", name="s1"))
+
     def torn(out):
         os.truncate(out + ".partial", os.path.getsize(out + ".partial") // 2)
     for options, change, taken, words in (
@@ -170,6 +176,7 @@ def test_what_is_taken_from_a_partial_result():
             (("--sigma", "2"), None, 0, "one.h5.partial: has other parameters (there and now: "),
             (("--force",), None, 0, "4 done, 0 failed"),
             ((), torn, 0, "all slides are computed again"),
+            ((), other_groups, 2, "its store has changed since; computed again"),
             ((), other_store, 2, "its store has changed since; computed again")):
         partial_of(folder, out)
         if change:
@@ -211,6 +218,100 @@ def test_a_killed_run_and_another_program_leave_a_partial_result():
     says(goes_on(out, folder).err, "4 done (4 by an earlier run)")
     expect(os.listdir(os.path.dirname(out)) == ["one.h5"], "%s", os.listdir(os.path.dirname(out)))
     says(stopped_in_the_last(out, folder, options=("--force",)), "this command without --force goes on from there")
+
+
+# who ran before and who goes on; the options of both runs; how many of three slides are taken, or the status; what is said
+TUMOR = ("--roi-class", "Tumor")
+CROSSED = (
+    ("cpu", "cpu", (), (), 3, "slides are taken from there"),
+    ("cuda", "cuda", (), (), 3, "slides are taken from there"),
+    ("cpu", "cuda", (), (), 3, "slides are taken from there"),
+    ("cuda", "cpu", ("--tissue-only",), ("--tissue-only",), 3, "slides are taken from there"),
+    ("cuda", "cuda", ("--tissue-only",), (), 0, "has other parameters (there and now: "),
+    ("cpu", "cpu", ("--roi", "ROI"), ("--roi", "ROI"), 3, "slides are taken from there"),
+    ("cuda", "cuda", ("--roi", "ROI"), ("--roi", "ROI"), 3, "slides are taken from there"),
+    ("cpu", "cpu", ("--roi", "ROI"), ("--roi", "MOVED"), 0, "of other regions (--roi) than now; computed again"),
+    ("cuda", "cuda", ("--roi", "ROI"), ("--roi", "MOVED"), 0, "of other regions (--roi) than now; computed again"),
+    ("cpu", "cpu", ("--roi", "ROI"), ("--roi", "ROI", *TUMOR), 0, "has other parameters (there and now: "),
+    ("cpu", "cpu", ("--roi", "ROI"), (), 0, "has other parameters (there and now: "),
+    ("cpu", "cpu", ("--groups", "1-2"), ("--groups", "1-2"), 1, "1 of 1 slides are taken from there"),
+    ("cuda", "cuda", ("--groups", "1-2"), ("--groups", "1-2"), 1, "1 of 1 slides are taken from there"),
+    ("cpu", "cpu", ("--groups", "1-2"), ("--groups", "3-3"), 0, "1 done, 0 failed"),
+    ("cpu", "cpu", (), ("--groups", "1-2"), "refused", "has 2 slides that are not among the inputs, such as s1"),
+    ("cpu", "cpu", (), ("--list", "LIST"), 3, "slides are taken from there"),
+    ("cpu", "cpu", ("merge",), (), 3, "slides are taken from there"),
+    ("cpu", "cpu", ("merge", "--table-from", "2"), (), 3, "slides are taken from there"))
+
+
+def three_stores():
+    folder = tmp("stores")
+    for k in range(3):
+        run(WSI2H5, "-q", "--stripe-rows", "240", "--group-bytes", "1", "-o", folder + "/s%d.h5" % k,
+            made("--size", "900x800", "--seed", str(k), name="s%d" % k))
+    return folder
+
+
+def regions_of(name, move):
+    box = json.loads(json.dumps(BOX))
+    for corner in box["geometry"]["coordinates"][0]:
+        corner[0] += move
+    folder = tmp(name)
+    for k in range(3):
+        put_file(os.path.join(folder, "s%d.geojson" % k), json.dumps(box))
+    return folder
+
+
+def test_a_partial_result_crosses_devices_regions_groups_and_merged_files():
+    stores, results = three_stores(), tmp("results") + "/"
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", results, stores)
+    places = {"ROI": regions_of("roi", 0), "MOVED": regions_of("moved", 40),
+              "LIST": file_of("list", "".join("%s/s%d.h5\n" % (stores, k) for k in range(3)))}
+
+    def go(who, out, options, status):
+        options = [places.get(o, o) for o in options]
+        inputs = [os.path.join(stores, "s0.h5")] if "--groups" in options else [] if "--list" in options else [stores]
+        return run(H5SPEC if who == "cpu" else STUB, "run", "--device", who, "-o", out, *options, *inputs, status=status)
+    for row in CROSSED:
+        before, now, first, second, taken, words = row
+        if "cuda" in row and not os.path.exists(STUB):
+            continue
+        out = os.path.join(results, "one.h5")  # where a table finds what it refers to
+        if first[:1] == ("merge",):
+            run(H5SPEC, *first, "-q", "-o", out, *sorted(glob.glob(results + "s*.h5")))
+        else:
+            go(before, out, first, 0)
+        os.rename(out, out + ".partial")
+        if taken == "refused":
+            says(go(now, out, second, 2).err, words)
+            os.unlink(out + ".partial")
+            continue
+        slides = 1 if "--groups" in second else 3
+        says(go(now, out, second, 0).err, words, "%d done%s, 0 failed" % (slides, " (%d by an earlier run)" % taken if taken else ""))
+        expect(sorted(os.listdir(results)) == ["one.h5", "s0.h5", "s1.h5", "s2.h5"], "%s: %s", row, os.listdir(results))
+        run(H5SPEC, "verify", "-q", out)
+        if now == before == "cpu":  # as if no run had been there before
+            whole = os.path.join(tmp(), "whole.h5")
+            go(now, whole, second, 0)
+            says(run(H5SPEC, "compare", whole, out).err, "%d identical" % slides)
+        os.unlink(out)
+
+
+def test_a_partial_result_is_an_input_by_its_name_alone():
+    """Every command reads it; a search of its folder, as of a corpus, does not."""
+    stores, results = three_stores(), tmp("results") + "/"
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", results, stores)
+    one = tmp() + "/one.h5"
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", one, os.path.join(stores, "s0.h5"), os.path.join(stores, "s1.h5"))
+    partial = results + "one.h5.partial"
+    os.rename(one, partial)
+    out = tmp()
+    says(run(H5SPEC, "info", partial).out + run(H5SPEC, "verify", partial).out, "s0", "s1")
+    for command in (("merge", "-o", out + "/m.h5"), ("report", "-o", out + "/r.html"), ("map", "-o", out + "/maps"), ("plot", "-o", out + "/p.svg")):
+        if command[0] in run(H5SPEC, "--help").out:
+            run(H5SPEC, *command, partial)
+    says(run(H5SPEC, "compare", partial, out + "/m.h5").err, "2 identical")
+    says(run(H5SPEC, "run", "-o", out + "/x.h5", partial, status=1).err, "one.h5.partial: is a result; a store made by wsi2h5 is needed")
+    says(run(H5SPEC, "merge", "-o", out + "/all.h5", results).err, "merged 3 results")
 
 
 def test_two_signals_at_once_are_one():
