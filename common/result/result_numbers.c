@@ -175,7 +175,7 @@ static void mark_unlike(const struct result_picture *t, int white, uint8_t *mark
     const bool counts = stained >= LEAST_STAINED && square >= LEAST_COLOUR * LEAST_COLOUR &&
                         SECOND_STAIN * n <= stained;
     for (int64_t k = 0; k < pixels && counts; k++)
-        mark[k] |= (uint8_t)(unlike[k] ? IS_INK : 0);
+        mark[k] = (uint8_t)(mark[k] | (unlike[k] ? IS_INK : 0));
     free(unlike);
 }
 

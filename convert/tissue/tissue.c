@@ -496,7 +496,7 @@ bool tissue_leaves_uneven(const struct tissue *t)
 static void spread(uint8_t *mask, uint8_t *work, int64_t rows, int64_t cols, uint8_t value)
 {
     for (int64_t k = 0; k < rows * cols; k++)
-        mask[k] ^= !value;
+        mask[k] = (uint8_t)(mask[k] ^ !value);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++) {
             const uint8_t *m = mask + r * cols;
@@ -507,7 +507,7 @@ static void spread(uint8_t *mask, uint8_t *work, int64_t rows, int64_t cols, uin
             const int64_t above = r > 0 ? r - 1 : 0, below = r + 1 < rows ? r + 1 : r;
             const uint8_t any =
                 work[above * cols + c] | work[r * cols + c] | work[below * cols + c];
-            mask[r * cols + c] = any ^ !value;
+            mask[r * cols + c] = (uint8_t)(any ^ !value);
         }
 }
 
