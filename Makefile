@@ -265,7 +265,7 @@ help:
 	  'SAN=address,undefined or SAN=thread'
 	@echo 'make check-all     all tests in all builds, sweeps, fuzz targets, other releases: hours; needs root,' \
 	  'clang and debootstrap'
-	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie testing"; needs' \
+	@echo 'make check-releases  packages and tests in other releases of Debian; RELEASES="trixie bullseye"; needs' \
 	  'root, debootstrap'
 	@echo 'make torture       sweeps over kills, failing calls, damage and limits; T="NAME..." SCALE=0.01'
 	@echo 'make stub          the CUDA backend over a stub of CUDA, with what makes stores for it'
