@@ -272,6 +272,61 @@ def test_damaged_pictures():
         expect(got == damaged, "%s: %s", slide, got)
 
 
+LIBRARIES = {LZW: "tiff_lzw", DEFLATE: "tiff_adobe_deflate", 34925: "lzma", 50000: "zstd"}
+
+
+def encoded(p, compression):
+    """The pixels as one strip of libtiff."""
+    path = os.path.join(tmp(), "encoded.tif")
+    with_pillow().fromarray(p).save(path, compression=LIBRARIES[compression])
+    t = Tiff(path)
+    expect(t.directories[0][STRIP_OFFSETS][1] == 1, "more than one strip")
+    at = t.u32(t.place(STRIP_OFFSETS))
+    return bytes(t.data[at:at + t.u32(t.place(STRIP_BYTES))])
+
+
+def with_segment(p, in_tiles, k, compression, change):
+    """A slide of tiles of 64 px or strips of 64 rows, of which segment k is change(its pixels)."""
+    t, side = Tiff(write("a.tif", p, (64, 64) if in_tiles else None, rows=64)), 64 if in_tiles else p.shape[1]
+    across = p.shape[1] // side
+    for j in range(across * (p.shape[0] // 64)):
+        part = np.ascontiguousarray(p[j // across * 64:][:64, j % across * side:][:, :side])
+        stream = change(part) if j == k else encoded(part, compression)
+        t.set(TILE_OFFSETS if in_tiles else STRIP_OFFSETS, len(t.data), j)
+        t.set(TILE_BYTES if in_tiles else STRIP_BYTES, len(stream), j)
+        t.data += stream
+    t.set(259, compression)
+    return t.save(os.path.join(tmp(), "a.tif"))
+
+
+def test_tiles_and_strips_that_hold_more_than_their_samples_are_damaged():
+    """A damaged stream often makes more samples than it should, and libtiff takes the first ones for whole."""
+    p = picture(512, 128)
+    for compression in LIBRARIES:
+        cases = [  # the pixels of a segment to its bytes; damaged tiles: in tiles, in strips, in the last strip
+            ("whole", lambda a: encoded(a, compression), (0, 0, 0)),
+            ("a row more", lambda a: encoded(np.concatenate([a, a[:1]]), compression), (1, 1, 1)),
+            ("a row fewer", lambda a: encoded(a[:-1], compression), (1, 1, 1)),
+            ("a pixel more", lambda a: encoded(np.concatenate([a.reshape(1, -1, 3), a[:1, :1]], 1), compression), (1, None, None)),
+            ("bytes behind it", lambda a: encoded(a, compression) + b"\0xyz", (0, 0, 0)),
+            ("no checksum", lambda a: encoded(a, compression)[:-4], (1 if compression == DEFLATE else None, None, None)),
+        ]
+        for name, change, want in cases:
+            for damaged, in_tiles, k in zip(want, (True, False, False), (3, 1, 7)):
+                if damaged is not None:
+                    j = convert(with_segment(p, in_tiles, k, compression, change), status=4 if damaged else 0)[2]
+                    expect(j["tiles_damaged"] == damaged, "%d, %s, segment %d: %s", compression, name, k, j)
+
+
+def test_the_last_strip_may_go_on_below_the_picture():
+    p = picture(256, 128)
+    for compression in LIBRARIES:
+        t = Tiff(with_segment(p, False, 3, compression, lambda a: encoded(a, compression)))
+        t.set(LENGTH, 240)
+        out, _, j = convert(t.save(os.path.join(tmp(), "a.tif")), "--codec", "none")
+        expect(j["tiles_damaged"] == 0 and np.array_equal(pixels(out), p[:240]), "%d: %s", compression, j)
+
+
 OTHER = [  # what is not read, and its words
     (dict(photometric=5, compression=DEFLATE), 4, "only RGB, gray and palettes"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
     (dict(more={BITS: (3, [16, 16, 16])}.items()), 3, "16 bits"), (dict(compression=6), 3, "old-style JPEG"), (dict(compression=4), 3, "compression 4"),

@@ -91,6 +91,14 @@ enum { CODEC_DAMAGED = -1, CODEC_NO_MEMORY = -2, CODEC_NO_LIBRARY = -3 };
 int codec_decode(struct codec_work *w, const struct codec_params *p, const void *in, size_t n,
                  void *pixels);
 
+/*
+ * Unpacks the zlib stream that the n bytes begin with to exactly `size` bytes; what follows its end
+ * is ignored. Returns as codec_decode() does: the stream is damaged if it ends elsewhere, or its
+ * checksum is wrong or absent. *context belongs to a thread and is NULL at first.
+ */
+int codec_inflate(void **context, const void *in, size_t n, void *out, size_t size);
+void codec_inflate_free(void *context); /* NULL is allowed */
+
 /* CRC-32 with zlib's polynomial, equal to zlib's crc32(). */
 uint32_t codec_crc32(const void *data, size_t n);
 /* That of data before whose CRC-32 is `crc` (0: none), and these n bytes. */

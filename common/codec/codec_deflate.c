@@ -7,6 +7,8 @@
  */
 #include "common/codec/codec.h"
 
+extern const struct codec codec_deflate;
+
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -32,16 +34,16 @@ static ssize_t deflate_pack(void **context, const struct codec *c, const void *i
     return (ssize_t)libdeflate_zlib_compress(d->pack, in, n, out, n);
 }
 
-static int deflate_unpack(void **context, const struct codec_params *p, const void *in, size_t n,
-                          void *out)
+/* Unpacks a stream to exactly `size` bytes. *used gets its length. */
+static int inflate_stream(void **context, const void *in, size_t n, void *out, size_t size,
+                          size_t *used)
 {
-    size_t used;
     struct deflate *d = contexts(context);
     if (!d || (!d->unpack && !(d->unpack = libdeflate_alloc_decompressor())))
         return CODEC_NO_MEMORY;
     const enum libdeflate_result r =
-        libdeflate_zlib_decompress_ex(d->unpack, in, n, out, codec_pixel_bytes(p), &used, NULL);
-    return r == LIBDEFLATE_SUCCESS && used == n ? 0 : CODEC_DAMAGED;
+        libdeflate_zlib_decompress_ex(d->unpack, in, n, out, size, used, NULL);
+    return r == LIBDEFLATE_SUCCESS ? 0 : CODEC_DAMAGED;
 }
 
 static void deflate_free(void *context)
@@ -74,17 +76,18 @@ static ssize_t deflate_pack(void **context, const struct codec *c, const void *i
     return r == Z_MEM_ERROR ? CODEC_NO_MEMORY : r == Z_OK ? (ssize_t)size : 0;
 }
 
-static int deflate_unpack(void **context, const struct codec_params *p, const void *in, size_t n,
-                          void *out)
+/* Unpacks a stream to exactly `size` bytes. *used gets its length. */
+static int inflate_stream(void **context, const void *in, size_t n, void *out, size_t size,
+                          size_t *used)
 {
-    const size_t out_n = codec_pixel_bytes(p);
-    uLongf size = (uLongf)out_n;
-    uLong used = (uLong)n;
+    uLongf made = (uLongf)size;
+    uLong taken = (uLong)n;
     (void)context;
-    const int r = uncompress2(out, &size, in, &used);
+    const int r = uncompress2(out, &made, in, &taken);
+    *used = (size_t)taken;
     if (r == Z_MEM_ERROR)
         return CODEC_NO_MEMORY;
-    return r == Z_OK && size == out_n && used == n ? 0 : CODEC_DAMAGED;
+    return r == Z_OK && made == size ? 0 : CODEC_DAMAGED;
 }
 
 uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n)
@@ -93,6 +96,26 @@ uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n)
 }
 
 #endif
+
+static int deflate_unpack(void **context, const struct codec_params *p, const void *in, size_t n,
+                          void *out)
+{
+    size_t used;
+    const int r = inflate_stream(context, in, n, out, codec_pixel_bytes(p), &used);
+    return r ? r : used == n ? 0 : CODEC_DAMAGED;
+}
+
+int codec_inflate(void **context, const void *in, size_t n, void *out, size_t size)
+{
+    size_t used;
+    return inflate_stream(context, in, n, out, size, &used);
+}
+
+void codec_inflate_free(void *context)
+{
+    if (context && codec_deflate.free)
+        codec_deflate.free(context);
+}
 
 uint32_t codec_crc32(const void *data, size_t n)
 {

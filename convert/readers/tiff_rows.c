@@ -35,12 +35,13 @@ struct library_rows {
     uint32_t row;
 };
 
-static _Thread_local char complaint[160]; /* what libtiff has said last */
+static _Thread_local char complaint[160]; /* what libtiff has said first */
 
 static void note_complaint(thandle_t handle, const char *module, const char *fmt, va_list ap)
 {
     (void)handle, (void)module;
-    vsnprintf(complaint, sizeof complaint, fmt, ap);
+    if (!complaint[0])
+        vsnprintf(complaint, sizeof complaint, fmt, ap);
 }
 
 static void listen(void)
@@ -130,7 +131,7 @@ static void make_head(const struct tiff_picture *f, int64_t rows, uint64_t bytes
     p = put(put(p + 8, HEAD, 8), TAGS, 8);
     p = put_tag(p, TIFFTAG_IMAGEWIDTH, 1, (uint64_t)f->cols);
     p = put_tag(p, TIFFTAG_IMAGELENGTH, 1, length);
-    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, samples, 0x0008000800080008u >> 16 * (4 - samples));
+    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, 1, 8); /* of each */
     p = put_tag(p, TIFFTAG_COMPRESSION, 1, (uint64_t)f->compression);
     p = put_tag(p, TIFFTAG_PHOTOMETRIC, 1, photometric);
     p = put_tag(p, TIFFTAG_FILLORDER, 1, (uint64_t)f->fill_order);
@@ -189,26 +190,38 @@ static struct library_rows *open_library(const struct tiff_picture *p,
     return NULL;
 }
 
+/* Does a stream state where it ends, and libtiff not ask? */
+static bool has_end(int compression)
+{
+    return compression == COMPRESSION_ADOBE_DEFLATE || compression == COMPRESSION_DEFLATE ||
+           compression == COMPRESSION_LZW || compression == COMPRESSION_LZMA ||
+           compression == COMPRESSION_ZSTD;
+}
+
 /*
- * The checksum of a deflate stream follows its last row, so it is found by asking for one row more.
- * The whole segment is decoded for that first: rows that are wrong must not pass for whole.
+ * The checksum of a stream follows its last row, so it is found by asking for one row more. The
+ * whole segment is decoded for that first: rows that are wrong must not pass for whole, as a
+ * damaged stream often makes more. The last strip may have rows below the picture.
  */
-static int check_deflate(const struct tiff_picture *p, const struct tile_place *place, int64_t rows,
-                         struct err *e)
+static int check_end(const struct tiff_picture *p, const struct tile_place *place, struct err *e)
 {
     struct err why = {0};
     const size_t pitch = (size_t)(p->cols * (p->planes > 1 ? 1 : p->samples));
-    struct library_rows *r = open_library(p, place, rows + 1);
+    struct library_rows *r = open_library(p, place, p->rows + 1);
     uint8_t *line = memory_try(pitch, 1, e);
     int bad = !r ? err_memory(e) : line ? 0 : -1;
-    for (int64_t k = 0; k <= rows && bad == 0; k++)
+    for (int64_t k = 0; k <= p->rows && bad == 0; k++)
         bad = library_next(&r->rows, line, &why);
     if (bad == -1 && why.msg[0])
         err_copy(e, &why);
-    else if (bad == ROWS_DAMAGED && strstr(complaint, "Decoding error"))
+    else if (bad == ROWS_DAMAGED && strstr(complaint, "Decoding error")) /* deflate, LZMA */
         err_copy(e, &why);
     else if (bad == ROWS_DAMAGED) /* it only ends, here or too early */
         bad = 0;
+    else if (bad == 0) {
+        err_set(e, "a strip or tile holds more than its rows");
+        bad = ROWS_DAMAGED;
+    }
     const int code = errno;
     if (r)
         library_close(&r->rows);
@@ -220,9 +233,7 @@ static int check_deflate(const struct tiff_picture *p, const struct tile_place *
 static int library_open(struct rows **out, const struct tiff_picture *p,
                         const struct tile_place *place, int64_t rows, struct err *e)
 {
-    const bool deflate =
-        p->compression == COMPRESSION_ADOBE_DEFLATE || p->compression == COMPRESSION_DEFLATE;
-    const int bad = deflate ? check_deflate(p, place, rows, e) : 0;
+    const int bad = has_end(p->compression) ? check_end(p, place, e) : 0;
     if (bad)
         return bad;
     struct library_rows *r = open_library(p, place, rows);
@@ -378,7 +389,7 @@ static int stream_open(struct rows **out, const struct tiff_picture *p,
     const int bad = jpeg_stream_open(out, &in, &stream, e);
     if (bad)
         return bad == ROWS_OTHER ? ROWS_DAMAGED : bad;
-    if (stream.cols == p->cols && stream.rows >= rows)
+    if (stream.cols == p->cols && stream.rows >= rows && stream.rows <= p->rows)
         return 0;
     rows_close(*out);
     *out = NULL;

@@ -19,17 +19,25 @@
  *
  * libtiff's decoders need a directory. They get one of our own in memory, of a picture of one tile,
  * so that nothing of the slide's file reaches them but the bytes of a tile, and each thread has its
- * own. They write no more than the tile's pixels, and fail if the bytes make fewer.
+ * own. They write no more than the tile's pixels, and fail if the bytes make fewer. Most take a
+ * stream that makes more for whole, as damaged ones do: where a stream has an end of its own, it is
+ * asked for one byte more. Deflate goes to codec_inflate(), which also needs the checksum.
  */
 
 enum { HEAD = 8, TAGS = 12, PICTURE = HEAD + 2 + 12 * TAGS + 4 };
 
+/* A TIFF file of one tile, without pixels. */
+struct picture {
+    TIFF *tiff; /* NULL: not opened */
+    uint8_t bytes[PICTURE];
+    size_t at; /* where libtiff reads it */
+};
+
 struct tile_lossless {
     const struct tile_format *format;
-    TIFF *tiff;
-    uint8_t *pixels; /* the tile as it is packed, where another number of channels is wanted */
-    uint8_t picture[PICTURE]; /* a TIFF file without pixels */
-    size_t at;                /* where libtiff reads it */
+    struct picture tile, more; /* more: a row of one byte more than the tile has */
+    void *inflate;             /* of codec_inflate() */
+    uint8_t *pixels;           /* the tile as it is packed, and one byte */
 };
 
 int tile_colours(const struct tile_format *f)
@@ -96,10 +104,10 @@ static bool tile_lossless_is_known(const struct tile_format *f)
 
 static tmsize_t picture_read(thandle_t handle, void *to, tmsize_t n)
 {
-    struct tile_lossless *d = handle;
+    struct picture *d = handle;
     const size_t left = d->at < PICTURE ? PICTURE - d->at : 0;
     const size_t some = (size_t)n < left ? (size_t)n : left;
-    memcpy(to, d->picture + (d->at < PICTURE ? d->at : 0), some);
+    memcpy(to, d->bytes + (d->at < PICTURE ? d->at : 0), some);
     d->at += some;
     return (tmsize_t)some;
 }
@@ -112,7 +120,7 @@ static tmsize_t picture_write(thandle_t handle, void *from, tmsize_t n)
 
 static toff_t picture_seek(thandle_t handle, toff_t to, int whence)
 {
-    struct tile_lossless *d = handle;
+    struct picture *d = handle;
     d->at = (size_t)to + (whence == SEEK_CUR ? d->at : whence == SEEK_END ? (size_t)PICTURE : 0);
     return d->at;
 }
@@ -171,22 +179,52 @@ static void tile_lossless_free(struct tile_lossless *d)
 {
     if (!d)
         return;
-    if (d->tiff)
-        TIFFClose(d->tiff);
+    if (d->tile.tiff)
+        TIFFClose(d->tile.tiff);
+    if (d->more.tiff)
+        TIFFClose(d->more.tiff);
+    codec_inflate_free(d->inflate);
     free(d->pixels);
     free(d);
+}
+
+static bool is_deflate(const struct tile_format *f)
+{
+    return f->compression == COMPRESSION_ADOBE_DEFLATE || f->compression == COMPRESSION_DEFLATE;
+}
+
+/* Does a stream state where it ends, and libtiff not ask? */
+static bool has_end(const struct tile_format *f)
+{
+    return f->compression == COMPRESSION_LZW || f->compression == COMPRESSION_LZMA ||
+           f->compression == COMPRESSION_ZSTD;
+}
+
+static size_t packed_bytes(const struct tile_format *f)
+{
+    return (size_t)(f->rows * f->cols * samples_of(f));
+}
+
+static bool open_picture(struct picture *p, const struct tile_format *f)
+{
+    make_picture(f, p->bytes);
+    p->tiff = TIFFClientOpen("a tile", "rm", p, picture_read, picture_write, picture_seek,
+                             picture_close, picture_size, NULL, NULL);
+    return p->tiff != NULL;
 }
 
 /* NULL when out of memory. `f` must outlive it. */
 static struct tile_lossless *tile_lossless_create(const struct tile_format *f, struct err *e)
 {
     struct tile_lossless *d = memory_need(1, sizeof *d);
+    const struct tile_format more = {.compression = f->compression,
+                                     .photometric = TILE_PHOTOMETRIC_GRAY,
+                                     .predictor = PREDICTOR_NONE,
+                                     .cols = (int64_t)packed_bytes(f) + 1,
+                                     .rows = 1};
     d->format = f;
-    make_picture(f, d->picture);
-    d->pixels = malloc((size_t)(f->rows * f->cols * samples_of(f)));
-    d->tiff = TIFFClientOpen("a tile", "rm", d, picture_read, picture_write, picture_seek,
-                             picture_close, picture_size, NULL, NULL);
-    if (d->pixels && d->tiff)
+    d->pixels = malloc(packed_bytes(f) + 1);
+    if (d->pixels && open_picture(&d->tile, f) && (!has_end(f) || open_picture(&d->more, &more)))
         return d;
     tile_lossless_free(d);
     err_memory(e);
@@ -242,6 +280,51 @@ static bool take_pixels(const struct tile_format *f, const uint8_t *p, size_t n,
     return shown;
 }
 
+/* Adds the samples to the left, as predictor 2 wants it. */
+static void sum_rows(const struct tile_format *f, uint8_t *p)
+{
+    const int64_t samples = samples_of(f), pitch = f->cols * samples;
+    for (int64_t y = 0; y < f->rows; y++, p += pitch)
+        for (int64_t k = samples; k < pitch; k++)
+            p[k] = (uint8_t)(p[k] + p[k - samples]);
+}
+
+static int unpack_deflate(struct tile_lossless *d, const uint8_t *bytes, size_t n, uint8_t *to,
+                          struct err *e)
+{
+    const struct tile_format *f = d->format;
+    const int r = codec_inflate(&d->inflate, bytes, n, to, packed_bytes(f));
+    if (r == CODEC_NO_MEMORY)
+        return err_memory(e), TILE_NO_MEMORY;
+    if (r)
+        return err_set(e, "a tile whose deflate stream is damaged or makes another size");
+    if (f->predictor == PREDICTOR_HORIZONTAL)
+        sum_rows(f, to);
+    return 0;
+}
+
+/* libtiff does not change the bytes, as their bits are in the usual order. */
+static bool unpack_by(struct picture *p, const uint8_t *bytes, size_t n, uint8_t *to, size_t size)
+{
+    errno = 0;
+    return TIFFReadFromUserBuffer(p->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,
+                                  (tmsize_t)size);
+}
+
+/* Unpacks the samples of a tile. 0, TILE_DAMAGED or TILE_NO_MEMORY. */
+static int unpack(struct tile_lossless *d, const uint8_t *bytes, size_t n, uint8_t *to,
+                  struct err *e)
+{
+    const size_t size = packed_bytes(d->format);
+    if (is_deflate(d->format))
+        return unpack_deflate(d, bytes, n, to, e);
+    if (d->more.tiff && unpack_by(&d->more, bytes, n, d->pixels, size + 1))
+        return err_set(e, "a tile that holds more than its pixels");
+    if (unpack_by(&d->tile, bytes, n, to, size))
+        return 0;
+    return errno == ENOMEM ? (err_memory(e), TILE_NO_MEMORY) : err_set(e, "a damaged tile");
+}
+
 /* Decodes n bytes into out [rows][cols][channels] u8; channels 3 = RGB or 1 = gray. 0, TILE_EMPTY,
  * TILE_DAMAGED or TILE_NO_MEMORY. */
 static int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, size_t n,
@@ -251,11 +334,9 @@ static int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, s
     const size_t pixels = (size_t)(f->rows * f->cols);
     const int samples = samples_of(f);
     uint8_t *to = samples == channels && is_plain(f) ? out : d->pixels;
-    errno = 0;
-    /* libtiff does not change the bytes, as their bits are in the usual order */
-    if (!TIFFReadFromUserBuffer(d->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,
-                                (tmsize_t)(pixels * (size_t)samples)))
-        return errno == ENOMEM ? (err_memory(e), TILE_NO_MEMORY) : err_set(e, "a damaged tile");
+    const int bad = unpack(d, bytes, n, to, e);
+    if (bad)
+        return bad;
     if (!is_plain(f))
         return take_pixels(f, d->pixels, pixels, channels, out) ? 0 : TILE_EMPTY;
     if (samples < channels)
