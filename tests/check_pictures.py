@@ -327,6 +327,26 @@ def test_the_last_strip_may_go_on_below_the_picture():
         expect(j["tiles_damaged"] == 0 and np.array_equal(pixels(out), p[:240]), "%d: %s", compression, j)
 
 
+def test_samples_beside_the_colours_of_strips():
+    """As in tiles: alpha shows white, other samples of RGB are left out with a line, those of gray are channels."""
+    p = picture()
+    gray, full = p[:, :, 1:2], np.full_like(p[:, :, :1], 255)
+    for planes in (1, 2):
+        for compression in (NONE, DEFLATE):
+            how = dict(planes=planes, compression=compression, rows=50)
+            for more in (1, 2, 3):
+                slide = write("a.tif", np.concatenate([p] + more * [gray], 2), more={EXTRA: (3, more * [0])}.items(), **how)
+                out, q, j = convert(slide, "--codec", "none")
+                expect(j["reader"] == "picture" and np.array_equal(pixels(out), p), "%s", j)
+                says(q.err, "%d sample%s per pixel beside the colours" % (more, "s" if more > 1 else ""))
+                slide = write("a.tif", np.concatenate([gray] + more * [gray], 2), photometric=1, more={EXTRA: (3, more * [0])}.items(), **how)
+                says(convert(slide, status=1)[1].err, "a.tif", "%d samples of gray" % (1 + more), "channels")
+            slide = write("a.tif", np.concatenate([p, gray, full], 2), more={EXTRA: (3, [0, 2])}.items(), **how)
+            says(convert(slide)[1].err, "1 sample per pixel beside the colours")
+            slide = write("a.tif", np.concatenate([gray, full], 2), photometric=1, more={EXTRA: (3, [2])}.items(), **how)
+            expect("left out" not in convert(slide)[1].err, "alpha")
+
+
 OTHER = [  # what is not read, and its words
     (dict(photometric=5, compression=DEFLATE), 4, "only RGB, gray and palettes"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
     (dict(more={BITS: (3, [16, 16, 16])}.items()), 3, "16 bits"), (dict(compression=6), 3, "old-style JPEG"), (dict(compression=4), 3, "compression 4"),

@@ -311,6 +311,7 @@ static void describe(const struct picture *v, const struct bands_picture *b, con
                              .mpp_y = v->mpp_y,
                              .objective_power = NAN};
     memset(i->background, 255, 3);
+    tiff_note_left_out(v->tiff.n_left_out, i->note, sizeof i->note);
     snprintf(i->vendor, sizeof i->vendor, "%s", vendor);
     snprintf(i->no_jpeg, sizeof i->no_jpeg, "it has no tiles of its own");
 }

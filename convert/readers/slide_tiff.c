@@ -94,15 +94,6 @@ static void note_planes(const struct tiff_pyramid *p, struct slide_info *i)
                  p->planes);
 }
 
-/* One line about what the store does not hold. */
-static void note_left_out(const struct tile_format *f, struct slide_info *i)
-{
-    const int extra = f->samples - tile_colours(f) - (f->alpha_at > 0);
-    if (extra > 0)
-        snprintf(i->note, sizeof i->note, "%d sample%s per pixel beside the colours %s left out",
-                 extra, extra == 1 ? "" : "s", extra == 1 ? "is" : "are");
-}
-
 /* What the file itself says of the slide. */
 static void describe(struct tiff_slide *v, int64_t level)
 {
@@ -121,7 +112,8 @@ static void describe(struct tiff_slide *v, int64_t level)
         l->format.compression == TILE_JPEG && l->format.photometric == TILE_PHOTOMETRIC_YCBCR;
     i->is_gray = tile_is_gray(&l->format) && !l->in_planes;
     name_obstacle(l, i);
-    note_left_out(&l->format, i);
+    tiff_note_left_out(l->format.samples - tile_colours(&l->format) - (l->format.alpha_at > 0),
+                       i->note, sizeof i->note);
     note_planes(&l->pyramid, i);
     if (l->pyramid.is_cut)
         snprintf(i->problem, sizeof i->problem, "its list of directories leads out of the file");

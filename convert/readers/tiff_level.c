@@ -399,18 +399,6 @@ static void correct_colours(const struct reading *r, struct tiff_level *l)
         l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
 }
 
-/* Gray with samples that are no alpha, and samples that a decoder of ours cannot leave out. */
-static int check_channels(const struct tile_format *f, bool known, struct err *e)
-{
-    const int extra = f->samples - tile_colours(f);
-    if (extra <= 0 || f->alpha_at || (tile_colours(f) > 1 && known))
-        return 0;
-    return err_set(e,
-                   "its pixels have %d samples of %s, and ExtraSamples states no alpha: they are "
-                   "channels; write the one that matters to a file of its own first",
-                   f->samples, tile_colours(f) == 1 ? "gray" : "colour");
-}
-
 /* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another
  * kind. */
 static bool take_mask_grid(const struct reading *r, const struct tiff_level *l, struct tile_grid *g,
@@ -481,7 +469,8 @@ static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t lev
     if (!take_sizes(r, l))
         return 0;
     const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
-    if (check_channels(&l->format, known, e))
+    const struct tile_format *f = &l->format;
+    if (tiff_check_channels(tile_colours(f), f->samples, f->alpha_at, known, e))
         return -1;
     if (!known) {
         if (!l->in_bands && l->orientation == 1)

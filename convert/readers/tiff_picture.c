@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,12 +110,43 @@ static int name_samples(const struct reading *r, const char *what, struct err *e
     return ROWS_OTHER;
 }
 
+int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, struct err *e)
+{
+    if (samples <= colours || has_alpha || (colours > 1 && leave))
+        return 0;
+    return err_set(e,
+                   "its pixels have %d samples of %s, and ExtraSamples states no alpha: they are "
+                   "channels; write the one that matters to a file of its own first",
+                   samples, colours == 1 ? "gray" : "colour");
+}
+
+void tiff_note_left_out(int n, char *note, size_t size)
+{
+    if (n > 0)
+        snprintf(note, size, "%d sample%s per pixel beside the colours %s left out", n,
+                 n == 1 ? "" : "s", n == 1 ? "is" : "are");
+}
+
+/* The samples behind the colours: alpha, or others. */
+static void take_extras(const struct reading *r, int colours)
+{
+    uint64_t kind;
+    struct tiff_picture *p = r->p;
+    const struct tiff_tag *tag = tiff_directory_tag(&r->d, EXTRA_SAMPLES);
+    for (int k = colours; tag && k < p->samples && !p->alpha_at; k++)
+        if (tiff_file_values(&r->t, tag, (uint64_t)(k - colours), 1, &kind) &&
+            (kind == 1 || kind == 2)) {
+            p->alpha_at = k;
+            p->is_multiplied = kind == 1;
+        }
+    p->n_left_out = p->samples - colours - (p->alpha_at > 0);
+}
+
 static int take_samples(const struct reading *r, struct err *e)
 {
     struct tiff_picture *p = r->p;
     const uint64_t samples = value(r, TIFF_FILE_SAMPLES, 1);
     const uint64_t format = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
-    const uint64_t extra = value(r, EXTRA_SAMPLES, 0);
     const bool whole = p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ||
                        p->compression == TILE_J2K_RGB;
     p->photometric = (int)(value(r, TIFF_FILE_PHOTOMETRIC, GRAY) & 0xffff);
@@ -129,13 +161,14 @@ static int take_samples(const struct reading *r, struct err *e)
     const int colours = colours_of(p);
     if (colours == 0)
         return name_samples(r, "only RGB, gray and palettes are converted", e);
-    if (samples < (uint64_t)colours || samples > (uint64_t)colours + 1 ||
+    p->samples = (int)(samples & UINT16_MAX);
+    take_extras(r, colours);
+    if (tiff_check_channels(colours, p->samples, p->alpha_at, !whole, e))
+        return ROWS_OTHER;
+    if (samples < (uint64_t)colours || samples > TIFF_MOST_SAMPLES ||
         (whole && samples != (uint64_t)colours))
         return name_samples(r, "its number of samples is not that of its colours", e);
-    p->samples = (int)samples;
     p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
-    p->has_alpha = samples > (uint64_t)colours && (extra == 1 || extra == 2);
-    p->is_multiplied = extra == 1;
     p->channels = colours == 3 || p->photometric == PALETTE ? 3 : 1;
     return p->photometric == PALETTE ? take_palette(r, e) : 0;
 }
@@ -320,13 +353,14 @@ static void convert_row(const struct tiff_picture *p, const uint8_t *line, uint8
         if (p->photometric == WHITE_IS_ZERO)
             v[0] = (uint8_t)(255 - v[0]);
         for (int k = 0; k < p->channels; k++)
-            out[k] = p->has_alpha ? over_white(p, v[k], line[colours]) : v[k];
+            out[k] = p->alpha_at ? over_white(p, v[k], line[p->alpha_at]) : v[k];
     }
 }
 
 static bool is_plain(const struct tiff_picture *p)
 {
-    return p->samples == p->channels && p->photometric != WHITE_IS_ZERO;
+    return p->samples == p->channels && p->photometric != WHITE_IS_ZERO &&
+           p->photometric != PALETTE;
 }
 
 static int next_row(struct rows *rows, uint8_t *out, struct err *e)
@@ -348,8 +382,8 @@ static int next_row(struct rows *rows, uint8_t *out, struct err *e)
     }
     if (to != out)
         convert_row(p, to, out);
-    for (int64_t x = 0; p->has_alpha && x < p->cols; x++)
-        r->alpha[x] = to[(x + 1) * p->samples - 1];
+    for (int64_t x = 0; p->alpha_at && x < p->cols; x++)
+        r->alpha[x] = to[x * p->samples + p->alpha_at];
     return 0;
 }
 
@@ -390,7 +424,7 @@ static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows 
     r->line = memory_try((size_t)p->cols, (size_t)p->samples, e);
     r->plane = memory_try((size_t)p->cols, 1, e);
     r->alpha = memory_try((size_t)p->cols, 1, e);
-    r->rows.alpha = p->has_alpha ? r->alpha : NULL;
+    r->rows.alpha = p->alpha_at ? r->alpha : NULL;
     const int bad = r->line && r->plane && r->alpha ? begin_planes(r, col, row, e) : -1;
     if (bad) {
         const int code = errno;

@@ -3,7 +3,7 @@
  *
  * The segments are decoded row by row (rows.h) to RGB or gray, in the stored order: the tag
  * Orientation is recorded, not obeyed. Samples are bytes: gray, RGB, a palette, JPEG's YCbCr, with
- * alpha or without, together or in planes. The file is not trusted.
+ * alpha, other samples or without, together or in planes. The file is not trusted.
  */
 #ifndef WSI_TIFF_PICTURE_H
 #define WSI_TIFF_PICTURE_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIFF_MOST_SAMPLES = 4 };
+enum { TIFF_MOST_SAMPLES = 16 };
 
 struct tiff_picture {
     const struct slide_file *file;
@@ -29,7 +29,8 @@ struct tiff_picture {
     int samples;               /* of a pixel */
     int planes;                /* 1, or one per sample */
     int channels;              /* of the decoded rows: 3 = RGB or 1 = gray */
-    bool has_alpha;            /* the last sample is alpha */
+    int alpha_at;              /* which of the samples is alpha, from 0; 0: none */
+    int n_left_out;            /* samples beside the colours and alpha */
     bool is_multiplied;        /* the others are multiplied by it */
     uint8_t palette[256][3];   /* R, G, B */
     struct tile_place *places; /* [planes][down][across] */
@@ -52,6 +53,13 @@ uint8_t *tiff_picture_rgb(const struct tiff_picture *p, struct err *e);
  * bytes are read up to the next segment, or to the end. 0, ROWS_DAMAGED or -1. */
 int tiff_picture_places(const struct tiff_file *t, const struct tiff_directory *d, bool strips,
                         int64_t n, struct tile_place **places, struct err *e);
+
+/* Samples beside the colours that are neither alpha nor can be left out (`leave`) are channels:
+ * -1. */
+int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, struct err *e);
+
+/* One line about n samples per pixel that are not stored; "" for none. */
+void tiff_note_left_out(int n, char *note, size_t size);
 
 /* Can libtiff decode this compression here? */
 bool tiff_rows_know(int compression);
