@@ -214,6 +214,8 @@ static void number_stores(struct inputs *in)
             first = k;
         sorted[k]->store = (size_t)(sorted[first] - in->list);
         sorted[k]->shared = k > first;
+        sorted[k]->alone = k == first;
+        sorted[first]->alone = k == first;
     }
     free(sorted);
 }

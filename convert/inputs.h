@@ -17,6 +17,7 @@ struct input {
     size_t store;  /* inputs with one target have one number, below that of all inputs */
     bool is_found; /* by the search of a folder */
     bool shared;   /* an earlier input has the same target */
+    bool alone;    /* no other input has the same target */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
     enum err_kind problem_kind;
 };

@@ -43,6 +43,7 @@ struct outcome {
     const char *path;   /* or its anonymous name */
     const char *target; /* NULL when it is not known */
     size_t below;       /* path + below is its path below the folder that was given */
+    const char *output; /* the store below the output folder; "": not known, or another's */
 };
 
 struct outcomes {
@@ -198,7 +199,7 @@ static void note_failure(struct outcomes *r, const struct outcome *i, const stru
         failed_list_done(r->failures, i->path);
         return;
     }
-    failed_list_add(r->failures, i->path, i->below, why->msg);
+    failed_list_add(r->failures, i->path, i->below, i->output, why->msg);
 }
 
 /* A slide without a store. The message names it. */
@@ -557,6 +558,14 @@ static void take_event(struct batch *b, const struct crew_event *v)
 
 /* --- reports, in order --- */
 
+/* The store of a slide below the output folder, if no other slide has this store. */
+static const char *output_of(const struct batch *b, const struct input *i)
+{
+    const size_t n = strlen(b->o->output);
+    const bool below = i->target && i->alone && !strncmp(i->target, b->o->output, n);
+    return below ? i->target + n + strspn(i->target + n, "/") : "";
+}
+
 static void report_slide(struct batch *b, size_t k)
 {
     struct input *i = &b->in.list[k];
@@ -564,7 +573,7 @@ static void report_slide(struct batch *b, size_t k)
     char name[ANONYMOUS_NAME];
     snprintf(name, sizeof name, "slide %zu of %zu", k + 1, b->in.n);
     const char *shown = !b->o->anonymous ? i->path : a->name[0] ? a->name : name;
-    const struct outcome o = {shown, i->target, b->o->anonymous ? 0 : i->below};
+    const struct outcome o = {shown, i->target, b->o->anonymous ? 0 : i->below, output_of(b, i)};
     if (b->o->anonymous)
         anonymous_mask(&a->why, i->path, shown);
     if (a->bad && a->stopped && stop_signal()) {

@@ -138,6 +138,45 @@ def test_a_file_that_is_no_list_is_kept():
             says(p.err, path + ": already exists and is not a list of failed slides; not overwritten", "1 failed")
 
 
+def verdicts(*inputs, status=0):
+    """The rows of a report: {name: (has numbers, verdict, reasons)}, each name once."""
+    page, table = os.path.join(tmp(), "r.html"), os.path.join(tmp(), "r.csv")
+    run(H5SPEC, "report", "--csv", table, "-o", page, *inputs, status=status)
+    rows = [(r["slide"], (r["windows"] != "", r["verdict"], r["reasons"])) for r in csv_rows(table)]
+    expect(len(dict(rows)) == len(rows), "%s", rows)
+    return dict(rows)
+
+
+def test_a_slide_that_fails_after_it_has_a_result_has_one_row():
+    """Its slide or its store broke later. Slides of one name in two folders are two rows."""
+    folder, work = slides(("good", "other", "third")), tmp()
+    os.makedirs(folder + "/twin")
+    shutil.copy(folder + "/good.svs", folder + "/twin/good.svs")
+    stores, results = work + "/stores/", work + "/results/"
+    convert(folder, stores)
+    compute(stores, results)
+    for name, where in (("third.svs", folder), ("other.h5", stores)):
+        damage(where, name)
+    convert(folder, stores)
+    compute(stores, results, status=1)
+    for inputs, status in (([results], 0), ([results, stores], 1), ([stores, results], 1), ([results + "good.h5", results + "other.h5", results + "third.h5", stores], 1)):
+        rows = verdicts(*inputs, status=status)
+        failed = {name for name, r in rows.items() if r[1] == "fail"}
+        numbers = {name for name, r in rows.items() if r[0]}
+        expect(numbers == {"good", "other", "third"} and {"other", "third"} <= failed and "good" not in failed, "%s: %s", inputs, rows)
+        expect(sorted(os.path.basename(n) for n in set(rows) - numbers) == sorted([BROKEN.replace("\n", "?"), "good.svs"]), "%s: %s", inputs, rows)
+        says(rows["third"][2], "its numbers are of an older run", "copy the slide again")
+    # two folders of results, in one of which a slide of that name failed
+    twin, other = work + "/twin/", work + "/results2/"
+    convert(folder + "/twin", twin, status=0)
+    compute(twin, other)
+    damage(twin, "good.h5")
+    os.remove(other + "good.h5")
+    compute(twin, other, status=1)
+    rows = verdicts(results, other)
+    expect(rows["good"][1] != "fail" and rows["good.h5"][:2] == (False, "fail"), "%s", rows)
+
+
 def test_a_folder_where_everything_failed_makes_a_report():
     folder, work = slides(()), tmp()
     convert(folder, work + "/stores")
@@ -207,7 +246,7 @@ def test_a_program_that_is_killed_while_it_replaces_the_list_loses_no_row():
 
 def test_shares_that_are_killed_keep_their_rows_for_themselves():
     out = tmp()
-    put_file(os.path.join(out, "failed.2-of-2.claimed-0123456789abcdef.csv"), "slide,reason\nbad001.svs,it fell\n")
+    put_file(os.path.join(out, "failed.2-of-2.claimed-0123456789abcdef.csv"), "slide,reason,output\nbad001.svs,it fell,bad001.h5\n")
     folder = bad_slides(0, 2)
     run(WSI2H5, "-q", "-o", out, "--task", "1/2", folder, status=1)
     expect(len(os.listdir(out)) == 2, "%s", os.listdir(out))
@@ -222,7 +261,7 @@ def test_cells_are_no_formulas():
     run(WSI2H5, "-q", "-o", "out", "--", *names, status=1, cwd=work)
     text = text_in(work + "/out/failed.csv")
     cells = [c for row in csv.reader(io.StringIO(text)) for c in row]
-    expect(len(cells) == 2 * len(names) + 2 and not [c for c in cells if c[:1] in "=+-@"], "%r", text)
+    expect(len(cells) == 3 * len(names) + 3 and not [c for c in cells if c[:1] in "=+-@"], "%r", text)
     run(WSI2H5, "-q", "-o", "out", "--", *names, status=1, cwd=work)
     expect(text_in(work + "/out/failed.csv") == text, "the rows are not found again: %s", text_in(work + "/out/failed.csv"))
     (j,) = json_lines(run(H5SPEC, "report", "-q", "--json", "--csv", work + "/r.csv", "-o", work + "/r.html", work + "/out", status=None).out)

@@ -188,7 +188,7 @@ def test_results_of_other_parameters_are_refused_once():
     names = [row["slide"] for row in csv_rows(rows)]
     expect(sorted(names) == ["s00", "s01", "s02", "s03"], "%s", names)
     # a list of a run before that names a store with a result
-    put_file(os.path.join(out, "failed.csv"), "slide,reason\ns00.h5,with other parameters\nnot-there.svs,bad\n")
+    put_file(os.path.join(out, "failed.csv"), "slide,reason,output\ns00.h5,with other parameters,s00.h5\nnot-there.svs,bad,\n")
     run(H5SPEC, "run", "-q", "--device", "cpu", "--sigma", "2", "-o", out, *stores, status=1)
     expect("s00" not in text_in(os.path.join(out, "failed.csv")), "%s", text_in(os.path.join(out, "failed.csv")))
     run(H5SPEC, "run", "-q", "--device", "cpu", "--force", "--sigma", "2", "-o", out, *stores)

@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD "slide,reason\n"
+#define HEAD "slide,reason,output\n"
 
 struct row {
-    char *slide, *reason; /* owned */
+    char *slide, *output, *reason; /* owned */
 };
 
 struct rows {
@@ -100,16 +100,17 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
 
 /* --- rows --- */
 
-static void add_row(struct rows *r, const char *slide, const char *reason)
+static void add_row(struct rows *r, const char *slide, const char *output, const char *reason)
 {
     r->list = memory_grow(r->list, r->n, sizeof *r->list);
-    r->list[r->n++] = (struct row){memory_copy(slide), memory_copy(reason)};
+    r->list[r->n++] = (struct row){memory_copy(slide), memory_copy(output), memory_copy(reason)};
 }
 
 static void free_rows(struct rows *r)
 {
     for (int64_t k = 0; k < r->n; k++) {
         free(r->list[k].slide);
+        free(r->list[k].output);
         free(r->list[k].reason);
     }
     free(r->list);
@@ -123,22 +124,25 @@ int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct e
     int bad = table_read(&t, path, e);
     const int64_t slide = bad ? 0 : table_column(&t, "slide");
     const int64_t reason = bad ? 0 : table_column(&t, "reason");
+    const int64_t output = bad ? 0 : table_column(&t, "output");
     if (!bad && (slide < 0 || reason < 0))
         bad = err_set(e, "%s: the header is not slide,reason", path);
     for (int64_t k = 1; !bad && k <= t.rows; k++)
-        bad = row(ctx, table_cell(&t, k, slide), table_cell(&t, k, reason), e);
+        bad = row(ctx, table_cell(&t, k, slide), output < 0 ? "" : table_cell(&t, k, output),
+                  table_cell(&t, k, reason), e);
     table_free(&t);
     return bad ? -1 : 0;
 }
 
 /* Two files may hold the same row for a moment. */
-static int take_row(void *ctx, const char *slide, const char *reason, struct err *e)
+static int take_row(void *ctx, const char *slide, const char *output, const char *reason,
+                    struct err *e)
 {
     struct rows *rows = ctx;
     char *both = memory_print("%s\n%s", slide, reason);
     (void)e;
     if (!memory_note(&rows->seen, both, ""))
-        add_row(rows, slide, reason);
+        add_row(rows, slide, output, reason);
     free(both);
     return 0;
 }
@@ -169,7 +173,7 @@ int failed_list_read(const char *folder, failed_list_row *row, void *ctx, struct
         bad = failed_list_find(folder, read_list, &r, e);
     }
     for (int64_t k = 0; k < r.rows.n && !bad; k++)
-        bad = row(ctx, r.rows.list[k].slide, r.rows.list[k].reason, e);
+        bad = row(ctx, r.rows.list[k].slide, r.rows.list[k].output, r.rows.list[k].reason, e);
     free_rows(&r.rows);
     return bad ? -1 : 0;
 }
@@ -258,7 +262,8 @@ static const char *row_name(const char *path, size_t below)
     return *path == '/' || !strncmp(path, "..", 2) ? path + below : path;
 }
 
-void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *reason)
+void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *output,
+                     const char *reason)
 {
     struct err text, shown; /* as messages show the path */
     if (!l)
@@ -268,7 +273,7 @@ void failed_list_add(struct failed_list *l, const char *path, size_t below, cons
     err_set(&shown, "%s", path);
     if (name != path)
         err_replace(&text, shown.msg, name);
-    add_row(&l->rows, name, text.msg);
+    add_row(&l->rows, name, output, text.msg);
 }
 
 /* --- the rows of lists that this run replaces --- */
@@ -302,9 +307,9 @@ static void join(const struct failed_list *l, const struct rows *old, struct row
         whole[k] = realpath(l->done[k], NULL);
     for (int64_t k = 0; k < old->n; k++)
         if (!is_newer(l, &old->list[k]) && !is_done(l, whole, &old->list[k]))
-            add_row(all, old->list[k].slide, old->list[k].reason);
+            add_row(all, old->list[k].slide, old->list[k].output, old->list[k].reason);
     for (int64_t k = 0; k < l->rows.n; k++)
-        add_row(all, l->rows.list[k].slide, l->rows.list[k].reason);
+        add_row(all, l->rows.list[k].slide, l->rows.list[k].output, l->rows.list[k].reason);
     for (int64_t k = 0; k < l->n_done; k++)
         free(whole[k]);
     free(whole);
@@ -413,6 +418,8 @@ static int write_rows(const struct rows *r, int fd)
         csv_exact(f, r->list[k].slide);
         putc(',', f);
         csv_exact(f, r->list[k].reason);
+        putc(',', f);
+        csv_exact(f, r->list[k].output);
         putc('\n', f);
     }
     const int bad = ferror(f) || fclose(f) ? -1 : write_whole(fd, text, size);

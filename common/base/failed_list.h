@@ -8,8 +8,12 @@
  * beside its stores say, and h5spec report shows it. One row per slide, by its path from the run's
  * folder: it stays until that slide has a store (a result), whatever other slides later runs do.
  * The file is written whole, and removed when no row is left. A run over all inputs takes over the
- * rows of all shares. Columns: slide,reason; cells are guarded as in csv.h. A file that begins
- * otherwise is not ours; it is neither read nor replaced.
+ * rows of all shares. Columns: slide, reason and output; cells are guarded as in csv.h. A file that
+ * begins otherwise is not ours; it is neither read nor replaced.
+ *
+ * `output` is the store (the result) that the slide would have here, by its path below the folder.
+ * An older one may exist: then the row and that result are one slide. It is empty where another
+ * slide has that name.
  *
  * Any number of programs on any number of nodes may write into one folder: no row is lost, and no
  * lock is needed. While a program replaces a list, and after one that was killed then, rows are in
@@ -45,15 +49,17 @@ struct failed_list *failed_list_create(enum failed_list_of what, const char *fol
 void failed_list_done(struct failed_list *l, const char *path);
 /* Adds the slide at `path`; path + below is its path below the folder that was given. A reason
  * names it as the row does. NULL is allowed. */
-void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *reason);
+void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *output,
+                     const char *reason);
 /* Replaces the folder's lists and, unless `quiet`, says so. The message names the file. NULL is
  * allowed. */
 int failed_list_write(struct failed_list *l, bool quiet, struct err *e);
 void failed_list_free(struct failed_list *l); /* NULL is allowed */
 
-typedef int failed_list_row(void *ctx, const char *slide, const char *reason, struct err *e);
+typedef int failed_list_row(void *ctx, const char *slide, const char *output, const char *reason,
+                            struct err *e);
 /* Calls row() for each row of a table with the columns slide and reason, or of each list in a
- * folder. The message names the file. */
+ * folder; without a column output it is "". The message names the file. */
 int failed_list_rows(const char *path, failed_list_row *row, void *ctx, struct err *e);
 int failed_list_read(const char *folder, failed_list_row *row, void *ctx, struct err *e);
 /* Calls file() for each list in the folder; its -1 ends the search. A folder that cannot be read

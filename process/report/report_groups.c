@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_GROUPS = 256 };
 
@@ -194,30 +195,103 @@ static bool is_listed(const struct report_failures *f, const char *name, const c
     return false;
 }
 
+struct failed_rows {
+    const struct report_setup *setup;
+    struct report_slides *slides;
+    struct report_failures *failures;
+    const char *folder; /* of the list; NULL: it belongs to none */
+    bool of_results;    /* that folder has results; else it may have the stores of all */
+    bool any;           /* the results of the report lie in one folder */
+};
+
+static bool is_below(const char *path, const char *folder)
+{
+    const size_t n = strlen(folder);
+    return !strncmp(path, folder, n) && (path[n] == '/' || (n > 0 && folder[n - 1] == '/'));
+}
+
+static bool has_results(const struct failed_rows *r, const char *folder)
+{
+    for (int64_t k = 0; k < r->slides->n; k++)
+        if (is_below(r->setup->files[r->slides->slide[k].file], folder))
+            return true;
+    return false;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = folder_join(folder, name);
+    const bool has = access(path, F_OK) == 0;
+    free(path);
+    return has;
+}
+
+/* The slide whose result is that of a row, by the name of the result. NULL: there is none. */
+static struct report_slide *with_result(const struct failed_rows *r, const char *output)
+{
+    const int64_t k = *output ? report_find_slide(r->slides, path_base_name(output)) : -1;
+    struct report_slide *s = k < 0 ? NULL : &r->slides->slide[k];
+    if (!s || !r->folder || !r->of_results)
+        return s && r->any && (!r->folder || has_file(r->folder, output)) ? s : NULL;
+    return is_below(r->setup->files[s->file], r->folder) ? s : NULL;
+}
+
 /* A row of a list. Several lists may have it: that of the stores, and that of the results. The page
  * does not show folders; a message has the path as err_clean() makes it. */
-static int take_failed(void *ctx, const char *name, const char *reason, struct err *e)
+static int take_failed(void *ctx, const char *name, const char *output, const char *reason,
+                       struct err *e)
 {
-    struct report_failures *f = ctx;
+    const struct failed_rows *r = ctx;
+    struct report_slide *s = with_result(r, output);
     char *shown = memory_copy(reason), *path = memory_copy(name);
     (void)e;
     err_clean(path);
     path_drop_folder(shown, name);
     path_drop_folder(shown, path);
-    if (!is_listed(f, name, shown))
-        report_failures_add(f, name, "", shown);
+    const char *bare = report_bare_reason(path, report_bare_reason(name, shown));
+    if (s && !s->failed)
+        s->failed = memory_copy(bare);
+    else if (!s && !is_listed(r->failures, name, bare))
+        report_failures_add(r->failures, name, "", bare);
     free(shown);
     free(path);
     return 0;
 }
 
-int report_read_failed(const struct report_setup *o, struct report_failures *f, struct err *e)
+/* Drops inputs that are no results, but stores of slides of which a list says that they failed. */
+static void join_inputs(struct failed_rows *r)
 {
-    if (o->failed && failed_list_rows(o->failed, take_failed, f, e))
-        return -1;
+    struct report_failures *f = r->failures;
+    int64_t kept = 0;
+    for (int64_t k = 0; k < f->n; k++) {
+        struct report_failure *x = &f->failure[k];
+        const struct report_slide *s = *x->path ? with_result(r, x->name) : NULL;
+        if (s && s->failed && strcmp(r->setup->files[s->file], x->path) != 0)
+            report_failure_free(x);
+        else
+            f->failure[kept++] = *x;
+    }
+    f->n = kept;
+}
+
+int report_read_failed(const struct report_setup *o, struct report_slides *s,
+                       struct report_failures *f, struct err *e)
+{
+    struct failed_rows r = {.setup = o, .slides = s, .failures = f};
+    int with = 0;
     for (int k = 0; k < o->n_folders; k++)
-        if (failed_list_read(o->folders[k], take_failed, f, e))
+        with += has_results(&r, o->folders[k]);
+    r.any = with < 2;
+    if (o->failed && failed_list_rows(o->failed, take_failed, &r, e))
+        return -1;
+    for (int k = 0; k < o->n_folders; k++) {
+        r.folder = o->folders[k];
+        r.of_results = has_results(&r, r.folder);
+        if (failed_list_read(r.folder, take_failed, &r, e))
             return -1;
+    }
+    r.folder = NULL;
+    join_inputs(&r);
     return 0;
 }
 

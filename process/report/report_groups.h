@@ -30,8 +30,12 @@ struct report_names {
     int64_t slides, groups, failures;
 };
 
-/* Adds the failures of --failed and of the folders' lists to *f. */
-int report_read_failed(const struct report_setup *o, struct report_failures *f, struct err *e);
+/* Adds the failures of --failed and of the folders' lists to *f; those of slides that have a result
+ * in the same folder to the slides. */
+int report_read_failed(const struct report_setup *o, struct report_slides *s,
+                       struct report_failures *f, struct err *e);
+/* Why a slide failed, without its name in front. Points into reason. */
+const char *report_bare_reason(const char *name, const char *reason);
 /* What a page may show of a path: no folders of an absolute one. Points into path. */
 const char *report_shown_path(const char *path);
 /* Failures are called by their paths from the folder that all of them have in common. */

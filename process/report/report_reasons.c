@@ -177,6 +177,7 @@ void report_limits_free(struct report_limits *l)
 }
 
 /* Strengths of reasons that are no numbers: after those that are. */
+#define OF_FAILURE 2e6
 #define OF_LIMIT 1e6
 #define OF_NOTE 0.0
 /* Added to that of a number that names the cause. */
@@ -197,23 +198,28 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
         snprintf(out, size, "%s, %s", r->names->group[p->group], p->resolution);
 }
 
-const char *report_failure_reason(const struct report_view *r, int64_t failure)
+#define HIDDEN "not shown, because it may contain names; see the key"
+
+const char *report_bare_reason(const char *name, const char *reason)
 {
-    const struct report_failure *x = &r->failures->failure[failure];
-    const char *const names[] = {x->name, path_base_name(x->name)};
-    if (r->setup->number_names)
-        return "not shown, because it may contain names; see the key";
+    const char *const names[] = {name, path_base_name(name)};
     for (int k = 0; k < 2; k++) {
         const size_t n = strlen(names[k]);
-        const char *end = x->reason + n; /* of "SLIDE: " or "SLIDE to STORE: " */
-        if (!n || strncmp(x->reason, names[k], n))
+        const char *end = reason + n; /* of "SLIDE: " or "SLIDE to STORE: " */
+        if (!n || strncmp(reason, names[k], n))
             continue;
         if (!strncmp(end, " to ", 4) && strstr(end, ": "))
             end = strstr(end, ": ");
         if (!strncmp(end, ": ", 2))
             return end + 2;
     }
-    return x->reason;
+    return reason;
+}
+
+const char *report_failure_reason(const struct report_view *r, int64_t failure)
+{
+    const struct report_failure *x = &r->failures->failure[failure];
+    return r->setup->number_names ? HIDDEN : report_bare_reason(x->name, x->reason);
 }
 
 /* --- a list of reasons --- */
@@ -804,10 +810,19 @@ static bool decides_alone(const struct report_view *r, int64_t k)
     return s->n < STATS_LEAST || !store_doubts_tissue(s->q50, shows, sizeof shows);
 }
 
+/* The result is older than a run that failed. */
+static void say_failed(const struct report_view *r, const struct report_slide *s, struct list *l)
+{
+    if (s->failed)
+        say(l, REPORT_FAIL, OF_FAILURE, "its numbers are of an older run; the last one failed: %s",
+            r->setup->number_names ? HIDDEN : s->failed);
+}
+
 static void say_notes(const struct report_view *r, int64_t k, struct list *l)
 {
     const struct report_slide *s = &r->slides->slide[k];
     char shows[64];
+    say_failed(r, s, l);
     say_empty(r, s, l);
     say_damage(r, k, l);
     if (s->groups_missing > 0)

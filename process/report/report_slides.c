@@ -79,6 +79,7 @@ void report_slide_free(struct report_slide *s)
 {
     free(s->name);
     free(s->vendor);
+    free(s->failed);
     report_pictures_free(s->pictures);
 }
 
@@ -101,13 +102,17 @@ void report_failures_add(struct report_failures *f, const char *name, const char
         .name = memory_copy(name), .path = memory_copy(path), .reason = memory_copy(reason)};
 }
 
+void report_failure_free(struct report_failure *f)
+{
+    free(f->name);
+    free(f->path);
+    free(f->reason);
+}
+
 void report_failures_free(struct report_failures *f)
 {
-    for (int64_t k = 0; k < f->n; k++) {
-        free(f->failure[k].name);
-        free(f->failure[k].path);
-        free(f->failure[k].reason);
-    }
+    for (int64_t k = 0; k < f->n; k++)
+        report_failure_free(&f->failure[k]);
     free(f->failure);
 }
 

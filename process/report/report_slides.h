@@ -116,6 +116,7 @@ void report_curves_free(struct report_curves *c); /* NULL is fine */
 struct report_slide {
     char *name;   /* in the result; owned */
     char *vendor; /* owned; "" if not known */
+    char *failed; /* why its last run failed, after this result was made; owned; NULL: it did not */
     int64_t file; /* number of its result */
     int64_t width, height, nx, ny, windows, damaged, missing, level;
     int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
@@ -173,6 +174,7 @@ void report_slides_free(struct report_slides *s);
 
 void report_failures_add(struct report_failures *f, const char *name, const char *path,
                          const char *reason);
+void report_failure_free(struct report_failure *f); /* what it owns, not f */
 void report_failures_free(struct report_failures *f);
 
 /*

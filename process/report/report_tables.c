@@ -110,7 +110,8 @@ int report_key(const struct report_view *r, FILE *f, struct err *e)
         const int32_t group = r->groups->of[k];
         put_row(f,
                 (const char *[]){r->names->slide[k], s->name, r->setup->files[s->file],
-                                 r->names->group[group], r->groups->name[group], ""},
+                                 r->names->group[group], r->groups->name[group],
+                                 s->failed ? s->failed : ""},
                 6);
     }
     for (int64_t k = 0; k < r->failures->n; k++) {

@@ -374,10 +374,21 @@ void results_abort(struct results *r)
 
 /* --- the list of slides without a result --- */
 
-static int carry(void *ctx, const char *slide, const char *reason, struct err *e)
+struct carrying {
+    struct failed_list *to;
+    const char *folder; /* of stores */
+};
+
+/* An older store of the slide has a result of its name here. */
+static int carry(void *ctx, const char *slide, const char *output, const char *reason,
+                 struct err *e)
 {
+    const struct carrying *c = ctx;
+    char *store = folder_join(c->folder, output);
+    const bool has = *output && access(store, F_OK) == 0;
     (void)e;
-    failed_list_add(ctx, slide, 0, reason);
+    failed_list_add(c->to, slide, 0, has ? path_base_name(output) : "", reason);
+    free(store);
     return 0;
 }
 
@@ -391,21 +402,29 @@ int failures_begin(struct failed_list **l, const struct options *o, struct err *
     if (!(*l = failed_list_create(FAILED_RESULTS, o->output, o->task, o->tasks, false, e)))
         return -1;
     for (int k = 0; k < o->files.n_folders && o->task <= 1 && !bad; k++)
-        bad = failed_list_read(o->files.folders[k], carry, *l, e);
+        bad = failed_list_read(o->files.folders[k], carry,
+                               &(struct carrying){*l, o->files.folders[k]}, e);
     for (int k = 0; k < o->files.n_problems && o->task <= 1; k++)
         failures_add(*l, o, o->files.problems[k].path, o->files.problems[k].why);
     return bad;
 }
 
+static bool is_file_of_ours(const char *name)
+{
+    const size_t n = strlen(name), m = strlen(RESULT_ENDING);
+    return n > m && !strcmp(name + n - m, RESULT_ENDING);
+}
+
 void failures_add(struct failed_list *l, const struct options *o, const char *path,
                   const char *reason)
 {
-    size_t below = (size_t)(path_base_name(path) - path);
+    const char *name = path_base_name(path);
+    size_t below = (size_t)(name - path);
     for (int k = 0; k < o->files.n_folders; k++) {
         const char *folder = o->files.folders[k];
         const size_t n = strlen(folder);
         if (!strncmp(path, folder, n) && (path[n] == '/' || (n > 0 && folder[n - 1] == '/')))
             below = n + strspn(path + n, "/");
     }
-    failed_list_add(l, path, below, reason);
+    failed_list_add(l, path, below, is_file_of_ours(name) ? name : "", reason);
 }
