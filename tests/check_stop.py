@@ -27,6 +27,13 @@ def stopped(argv, when=lambda p: time.sleep(0.5)):
     return used
 
 
+def LISTS(folder):
+    """The commands that read --list."""
+    out = os.path.join(folder, "out")
+    return (("run", "-o", out), ("merge", "-o", out), ("info",), ("verify",), ("lookup",), ("tune",), ("map", "-o", out), ("plot", "-o", out + ".svg"),
+            ("report", "-o", out + ".html"))
+
+
 def test_at_a_fifo_without_a_writer():
     needs("report")
     folder = tmp()
@@ -35,7 +42,8 @@ def test_at_a_fifo_without_a_writer():
     for argv in ((WSI2H5, "-q", "-o", folder, "--list", fifo),
                  (H5SPEC, "report", "-q", "--group", "site", "-o", page, "--meta", fifo, result), (H5SPEC, "report", "-q", "-o", page, "--limits", fifo, result),
                  (H5SPEC, "report", "-q", "-o", page, "--accepted", fifo, result), (H5SPEC, "report", "-q", "-o", page, "--failed", fifo, result),
-                 (H5SPEC, "compare", "--pairs", fifo, result, result)):
+                 (H5SPEC, "compare", "--pairs", fifo, result, result),
+                 *((H5SPEC, *words, "--list", fifo) for words in LISTS(folder))):
         stopped(argv)
 
 

@@ -1,5 +1,7 @@
 """Wrong input: a message that names the file and says what to do, status 1, the others still done."""
 
+import socket
+
 import h5py
 import numpy as np
 
@@ -285,6 +287,41 @@ def left_open(path):
     data[8], data[11] = 3, 1
     put_file(path, data)
     return path
+
+
+def test_what_is_no_regular_file_is_said():
+    """Sockets, fifos and devices: status 1 or 2, never 5, which would be tried again; nothing waits, and no memory is filled."""
+    needs("report")
+    folder = tmp()
+    slide = shutil.copy(made("--size", "600x500"), os.path.join(folder, "s.svs"))
+    kept = store(slide)
+    result = spectrum(kept)
+    def made_of(kind, ending):
+        path = os.path.join(folder, kind + ending)
+        if kind == "socket":
+            with socket.socket(socket.AF_UNIX) as s:
+                s.bind(path)
+        else:
+            os.symlink("/dev/" + kind, path) if kind != "fifo" else os.mkfifo(path)
+        return path
+    out = os.path.join(folder, "out")
+    for kind in ("socket", "fifo", "null", "zero"):
+        h5, table, picture, svs = (made_of(kind, e) for e in (".h5", ".csv", ".png", ".svs"))
+        inputs = [(WSI2H5, "-o", out, svs), (WSI2H5, "-o", out, "--tissue-mask", picture, slide), (H5SPEC, "map", "--scores", table, "-o", out),
+                  (H5SPEC, "map", "--scores", h5, "-o", out), (H5SPEC, "compare", h5, result), (H5SPEC, "run", "--roi", table, "-o", out, kept),
+                  (WSI2H5, "-o", h5, slide), (H5SPEC, "run", "-o", h5, kept), (H5SPEC, "merge", "-o", h5, result)]
+        inputs += [(H5SPEC, *words, h5) for words in (("run", "-o", out), ("merge", "-o", out), ("info",), ("verify",), ("lookup",), ("tune",), ("map", "-o", out))]
+        inputs += [(H5SPEC, "report", "-o", out + ".html", h5), (H5SPEC, "plot", "-o", out + ".svg", h5)]
+        if kind != "fifo":  # lists and tables may come through a fifo, and /dev/null is an empty one
+            lists = [(WSI2H5, "-o", out, "--list", table)] + [(H5SPEC, *words, "--list", table) for words in (("run", "-o", out), ("merge", "-o", out), ("info",))]
+            inputs += lists + [(H5SPEC, "compare", "--pairs", table, result, result)]
+            if kind != "null":
+                inputs += [(H5SPEC, "report", "-o", out + ".html", "--" + option, table, *more, result)
+                           for option, more in (("limits", ()), ("accepted", ()), ("failed", ()), ("meta", ("--group", "x")))]
+        for argv in inputs:
+            p = run(*argv, status=None, timeout=20)
+            expect(p.returncode in (1, 2) and (kind in p.err or "no input" in p.err), "%s: %d %s", argv, p.returncode, p.err)
+            expect(kind != "socket" or re.search("not a (regular )?file|not overwritten", p.err), "%s: %s", argv, p.err)
 
 
 def test_commands_in_messages_work_when_pasted():

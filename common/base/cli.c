@@ -1,6 +1,7 @@
 /* cli.c - see cli.h. */
 #include "common/base/cli.h"
 
+#include "common/base/memory.h"
 #include "common/base/progress.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
@@ -102,20 +103,35 @@ static char *clean_line(char *line)
     return from;
 }
 
+enum { MOST_LINE = 1 << 16 };
+
+/* The bytes of the next line, with its end; or -1. MOST_LINE: there are more. */
+static ssize_t next_line(FILE *f, char *line)
+{
+    ssize_t n = 0;
+    for (int c = 0; n < MOST_LINE && c != '\n' && (c = getc_unlocked(f)) != EOF;)
+        line[n++] = (char)c;
+    line[n] = 0;
+    return n > 0 ? n : -1;
+}
+
 int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct err *e), void *ctx,
              struct err *e)
 {
-    char *line = NULL;
-    size_t size = 0;
+    ssize_t n;
     int r = 0;
     bool first = true;
     FILE *f = read_named(file);
     if (!f)
-        return err_sys(e, "%s: cannot read the list", file);
-    for (ssize_t n; r == 0 && (n = getline(&line, &size, f)) >= 0;) {
+        return err_open(e, "%s: cannot read the list", file);
+    char *line = memory_need(MOST_LINE + 1, 1);
+    while (r == 0 && (n = next_line(f, line)) >= 0) {
         if (memchr(line, 0, (size_t)n))
             r = err_set(e, "%s: not a list of paths: it contains NUL bytes; save it as UTF-8",
                         file);
+        else if (n == MOST_LINE)
+            r = err_set(e, "%s: not a list of paths: a line has more than %d bytes", file,
+                        MOST_LINE - 1);
         char *path = line;
         if (first && n >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
             path += 3;
@@ -126,7 +142,7 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
         if (r == 0 && *path && *path != '#')
             r = add(ctx, path, e);
     }
-    if (r == 0 && (ferror(f) || !feof(f))) /* without memory, getline() ends before the end */
+    if (r == 0 && ferror(f))
         r = stop_check(e) ? -1 : err_sys(e, "%s: cannot read the list", file);
     free(line);
     fclose(f);

@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/base/number.h"
+#include "common/base/stop.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -265,6 +266,8 @@ int command_usage_error(const struct command *c, const struct err *e)
     char name[64];
     full_name(c, name);
     cli_say_as(name, "%s", e->msg);
+    if (stop_signal())
+        return EXIT_STOPPED;
     if (err_is_trouble(e)) /* the usage may be right */
         return EXIT_TROUBLE;
     fprintf(stderr, "Try '%s --help'.\n", name);

@@ -61,7 +61,7 @@ static char *read_file(const char *path, size_t *n, struct err *e)
     size_t room = 1 << 16;
     *n = 0;
     if (!f) {
-        err_sys(e, "%s: cannot be opened", path);
+        err_open(e, "%s: cannot be opened", path);
         return NULL;
     }
     for (size_t got = 1; got > 0 && *n <= MOST_BYTES; *n += got) {

@@ -56,6 +56,18 @@ int err_sys(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+int err_open(struct err *e, const char *fmt, ...)
+{
+    const bool none = errno == ENXIO || errno == ENODEV;
+    const int code = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    set(e, none ? ERR_INPUT : err_kind_of(code), none ? "not a regular file" : strerror(code), fmt,
+        ap);
+    va_end(ap);
+    return -1;
+}
+
 int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...)
 {
     va_list ap;

@@ -51,6 +51,9 @@ int err_set(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* As err_set, and appends ": " and the text of errno, which says what is to blame. */
 int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
+/* As err_sys, after open(): a socket, or a device that is not there, is no regular file. */
+int err_open(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
 /* As err_set, with what is to blame. */
 int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...) ERR_PRINTF(3, 4);
 

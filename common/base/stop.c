@@ -52,9 +52,11 @@ static void on_signal(int number)
     }
 }
 
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+static struct sigaction pipe_before; /* what SIGPIPE did */
+
 void stop_catch_signals(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -64,7 +66,19 @@ void stop_catch_signals(void)
     }
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, &pipe_before);
+}
+
+void stop_release_signals(void)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction now;
+        if (!sigaction(numbers[i], NULL, &now) && now.sa_handler == on_signal)
+            signal(numbers[i], SIG_DFL);
+    }
+    signal(SIGALRM, SIG_DFL);
+    sigaction(SIGPIPE, &pipe_before, NULL);
 }
 
 int stop_signal(void)

@@ -11,6 +11,8 @@
  * the process. Signals that the parent ignores stay ignored. SIGPIPE is ignored, so that a
  * write fails instead. */
 void stop_catch_signals(void);
+/* The signals do again what they did before. One thread. */
+void stop_release_signals(void);
 /* The signal that asked the process to stop, or 0. Any thread. */
 int stop_signal(void);
 /* -1 with "stopped by signal ..." set if a signal asked the process to stop, else 0. Loops over

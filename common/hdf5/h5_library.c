@@ -290,6 +290,16 @@ static int not_hdf5(const char *path, struct err *e)
     return path_remedy(e, "convert first: wsi2h5 -o stores/", path);
 }
 
+/* A socket, or a device that is not there, is no file of ours. */
+static int open_failed(struct h5_head *h, const char *path, struct err *e)
+{
+    if (errno != ENXIO && errno != ENODEV)
+        return err_sys(e, "%s: cannot open", path);
+    h->kind = H5_OTHER;
+    errno = 0;
+    return err_set(e, "%s: not a regular file", path);
+}
+
 /* Looks at the superblock before the library does (HDF5 file format, II.A, versions 2 and 3). */
 int h5_look_at_head(struct h5_head *h, const char *path, const char *format, struct err *e)
 {
@@ -300,7 +310,7 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     if ((h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(h->fd, &st))
         return errno == EACCES ? err_blame(e, ERR_TROUBLE, "%s: cannot be opened now: %s", path,
                                            strerror(errno))
-                               : err_sys(e, "%s: cannot open", path);
+                               : open_failed(h, path, e);
     h->kind = H5_OTHER;
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a regular file", path);

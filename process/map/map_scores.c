@@ -91,7 +91,7 @@ static int look(struct map_follow *f, struct err *e)
     static char data[BLOCK];
     struct stat st;
     if (f->fd < 0 && (f->fd = open(f->o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
-        return errno == ENOENT ? 0 : err_sys(e, "%s: cannot open it", f->o->path);
+        return errno == ENOENT ? 0 : err_open(e, "%s: cannot open it", f->o->path);
     if (fstat(f->fd, &st) || st.st_size < f->at)
         return err_set(e, "%s: became shorter while it was followed", f->o->path);
     if (st.st_size > 0 && f->at == 0 && !score_file_grows(f->o->path))

@@ -5,6 +5,7 @@
 #include "common/base/failed_list.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
+#include "common/base/stop.h"
 #include "common/hdf5/h5_library.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
@@ -40,7 +41,11 @@ static int add_line(void *ctx, const char *path, struct err *e)
 
 int list_add_file(void *list, const char *file, struct err *e)
 {
-    return cli_list(file, add_line, list, e);
+    stop_catch_signals(); /* for commands that do so later, or never, but may wait here */
+    if (cli_list(file, add_line, list, e) || stop_check(e))
+        return -1;
+    stop_release_signals();
+    return 0;
 }
 
 /* --- folders --- */

@@ -176,7 +176,7 @@ static const struct score_reader *look(const char *path, struct err *e)
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st)) {
-        err_sys(e, "cannot open it");
+        err_open(e, "cannot open it");
         if (fd >= 0)
             close(fd);
         return NULL;
@@ -415,7 +415,7 @@ static void *open_csv(const char *path, struct score_options *o, struct score_co
     c->limit = o->limit;
     c->f = fopen(path, "rbe");
     if (!c->f)
-        err_sys(e, "cannot open it");
+        err_open(e, "cannot open it");
     else if (!read_header(c, o, columns, e))
         return c;
     close_csv(c);

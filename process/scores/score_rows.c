@@ -348,7 +348,7 @@ static void *open_npy(const char *path, struct score_options *o, struct score_co
     char *text = NULL;
     void *rows = NULL;
     if (fd < 0)
-        err_sys(e, "cannot open it");
+        err_open(e, "cannot open it");
     else if ((text = read_header(fd, a, e)) && !parse(text, a, e) && !name_columns(a, o, c, e))
         rows = score_rows_open(fd, &a->layout, e);
     if (!rows && fd >= 0)

@@ -93,7 +93,7 @@ static void groups(const struct report_setup *setup)
     struct report_names names = {0};
     struct err e = {0};
     begin(&s, slide);
-    if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &f, &e)) {
+    if (report_group(setup, &s, &g, &e) || report_read_failed(setup, &s, &f, &e)) {
         FUZZ_MUST(e.msg[0]);
     } else {
         report_name(setup, &s, &g, &f, &names);
@@ -101,6 +101,8 @@ static void groups(const struct report_setup *setup)
     }
     for (int64_t k = 0; k < s.n && !e.msg[0]; k++)
         FUZZ_MUST(names.slide[k] && g.of[k] >= 0 && g.of[k] < g.n);
+    for (int64_t k = 0; k < s.n; k++)
+        free(s.slide[k].failed);
     report_groups_free(&g);
     report_failures_free(&f);
     report_names_free(&names);
