@@ -472,7 +472,8 @@ static int make_values(const struct report_setup *o, struct values *v, int64_t *
 {
     if (check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
         load_slides(o, &v->slides, &v->failures, &v->spool, bad, e) ||
-        report_group(o, &v->slides, &v->groups, e) || report_read_failed(o, &v->slides, &v->failures, e))
+        report_group(o, &v->slides, &v->groups, e) ||
+        report_read_failed(o, &v->slides, &v->failures, e))
         return -1;
     report_name(o, &v->slides, &v->groups, &v->failures, &v->names);
     if (report_limits_place(o->limits, &v->slides, &v->groups, &v->limits, e) ||
