@@ -1,7 +1,6 @@
 /* cli.c - see cli.h. */
 #include "common/base/cli.h"
 
-#include "common/base/memory.h"
 #include "common/base/progress.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
@@ -124,7 +123,8 @@ int cli_list(const char *file, int (*add)(void *ctx, const char *path, struct er
     FILE *f = read_named(file);
     if (!f)
         return err_open(e, "%s: cannot read the list", file);
-    char *line = memory_need(MOST_LINE + 1, 1);
+    char *line = malloc(MOST_LINE + 1);
+    r = line ? 0 : err_memory(e);
     while (r == 0 && (n = next_line(f, line)) >= 0) {
         if (memchr(line, 0, (size_t)n))
             r = err_set(e, "%s: not a list of paths: it contains NUL bytes; save it as UTF-8",

@@ -187,6 +187,22 @@ void report_groups_free(struct report_groups *g)
 
 /* --- lists of failures --- */
 
+const char *report_bare_reason(const char *name, const char *reason)
+{
+    const char *const names[] = {name, path_base_name(name)};
+    for (int k = 0; k < 2; k++) {
+        const size_t n = strlen(names[k]);
+        const char *end = reason + n; /* of "SLIDE: " or "SLIDE to STORE: " */
+        if (!n || strncmp(reason, names[k], n))
+            continue;
+        if (!strncmp(end, " to ", 4) && strstr(end, ": "))
+            end = strstr(end, ": ");
+        if (!strncmp(end, ": ", 2))
+            return end + 2;
+    }
+    return reason;
+}
+
 static bool is_listed(const struct report_failures *f, const char *name, const char *reason)
 {
     for (int64_t k = 0; k < f->n; k++)

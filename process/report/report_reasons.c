@@ -200,22 +200,6 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
 
 #define HIDDEN "not shown, because it may contain names; see the key"
 
-const char *report_bare_reason(const char *name, const char *reason)
-{
-    const char *const names[] = {name, path_base_name(name)};
-    for (int k = 0; k < 2; k++) {
-        const size_t n = strlen(names[k]);
-        const char *end = reason + n; /* of "SLIDE: " or "SLIDE to STORE: " */
-        if (!n || strncmp(reason, names[k], n))
-            continue;
-        if (!strncmp(end, " to ", 4) && strstr(end, ": "))
-            end = strstr(end, ": ");
-        if (!strncmp(end, ": ", 2))
-            return end + 2;
-    }
-    return reason;
-}
-
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
 {
     const struct report_failure *x = &r->failures->failure[failure];

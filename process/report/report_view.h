@@ -101,7 +101,8 @@ struct report_view {
 /*
  * The verdict on each slide, and the reasons in words.
  *
- * fail    the slide has no numbers or those of an older run, touches damaged tiles, or breaks a limit of --limits
+ * fail    the slide has no numbers or those of an older run, touches damaged tiles, or breaks a
+ *         limit of --limits
  * review  a number is beyond what is usual (report_scores.h), a limit warns, or numbers are missing
  * not judged  none of its numbers could be compared, and no limit holds for it
  * pass    nothing of that
