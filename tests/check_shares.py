@@ -114,7 +114,7 @@ def test_shares_of_groups_fail_as_others_do():
     run(H5SPEC, "merge", "-q", "-o", whole, parts)
     equal(content(whole), direct(stores[:1]), "again")
     for argv, why in ((["--by", "group", "--task", "1/2", "--groups", "1"], "contradict"),
-                      (["--by", "groups", "--task", "1/2"], "store"), (["--by", "group"], "--task I/N"), (["--by", "group", "--task", "1/2", "--live", tmp()], "contradict")):
+                      (["--by", "groups", "--task", "1/2"], "store"), (["--by", "group", "--task", "1/2", "--live", tmp()], "contradict")):
         says(run(H5SPEC, "run", *argv, "-o", tmp(), stores[0], status=2).err, why)
 
 

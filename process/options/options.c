@@ -262,9 +262,7 @@ static int check_run(const struct options *o, struct err *e)
         return -1;
     if (o->tasks && !folder)
         return err_set(e, "-o %s: --task needs a folder; leave out the .h5", o->output);
-    if (o->by_group && !o->tasks)
-        return err_set(e, "--by group says what --task shares out; give --task I/N, too");
-    if (o->by_group && (o->first_group || o->live))
+    if (o->by_group && o->tasks && (o->first_group || o->live))
         return err_set(e, "--by group and %s contradict each other; leave one out",
                        o->live ? "--live" : "--groups");
     if (o->params.skip_damaged && o->reject_damaged)

@@ -789,7 +789,7 @@ static int run_share(struct options *o)
     r.inputs = o->files.failed;
     r.counts.histogram = memory_need((size_t)o->params.bins, sizeof(uint64_t));
     const double begun = clock_now();
-    const int status = o->by_group ? run_groups(&r) : run_list(&r);
+    const int status = o->by_group && o->tasks ? run_groups(&r) : run_list(&r);
     if (!o->quiet)
         last_line(&r, clock_now() - begun);
     memory_forget(&r.seen);
