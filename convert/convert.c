@@ -12,7 +12,7 @@
 #include "common/codec/jpeg_encoder.h"
 #include "common/codec/jpeg_stream.h"
 #include "common/store/gray.h"
-#include "common/store/store.h"
+#include "common/store/store_write.h"
 #include "convert/convert_options.h"
 #include "convert/convert_tile.h"
 #include "convert/plan.h"

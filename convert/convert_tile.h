@@ -5,7 +5,7 @@
 #define WSI_CONVERT_TILE_H
 
 #include "common/codec/jpeg_stream.h"
-#include "common/store/store.h"
+#include "common/store/store_write.h"
 #include "convert/convert_options.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/slide.h"

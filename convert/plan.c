@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/path.h"
+#include "common/store/store_read.h"
 
 #include <inttypes.h>
 #include <math.h>

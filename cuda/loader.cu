@@ -4,7 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/memory.h"
 #include "common/store/chunks.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "cuda/gds.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "cuda/unpack.h"
 
 #include "common/base/memory.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <algorithm>
 #include <assert.h>

@@ -9,7 +9,7 @@
  */
 extern "C" {
 #include "common/base/err.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 }
 
 #include <nvjpeg.h>

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/pipe.h"
 #include "common/codec/codec.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,8 @@
  *   mkstore SMALL.h5 WIDTH HEIGHT CODEC OUT.h5      only whole chunks of the small one are used
  */
 #include "common/codec/codec.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
+#include "common/store/store_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* test_chunks - reading the chunks of a store: extents, CRCs, unpacking, stored bytes. */
 #include "common/store/chunks.h"
+#include "common/store/store_write.h"
 #include "tests/unit.h"
 
 #include <fcntl.h>

@@ -20,7 +20,7 @@
 
 #include "common/base/err.h"
 #include "common/codec/codec.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <stddef.h>
 #include <stdint.h>

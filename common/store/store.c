@@ -1,6 +1,8 @@
 /* store.c - the attributes of a store, its geometry and the checks of its numbers; see store.h. */
 #include "common/store/store.h"
 
+#include "common/hdf5/h5_library.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,4 +157,9 @@ bool store_doubts_tissue(double fraction, char *why, size_t size)
     else
         return false;
     return true;
+}
+
+void store_init(void)
+{
+    h5_init();
 }

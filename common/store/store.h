@@ -13,12 +13,8 @@
  * common/FORMAT.md specifies the format. A group is a whole number of stripes of full slide width,
  * a stripe is a whole number of chunk rows. Chunks lie in the file in row-major order.
  *
- * The writer makes a temporary file and publishes it when it is complete (publish.h). The reader
- * trusts nothing: every number is checked against the others and the file's size before it is used.
- * Messages of the reader name the file, those of the writer do not.
- *
- * Threads: several may read, each its own store; functions marked "any thread" also the same one.
- * Only one may write, or use the functions from store_read_extras() on that take a path.
+ * This file: what is known of a store, for those who write one (store_write.h) and those who read
+ * one (store_read.h). Functions here compute; any thread.
  */
 #ifndef WSI_STORE_H
 #define WSI_STORE_H
@@ -27,7 +23,6 @@
 #include "common/base/field.h"
 #include "common/base/glass_numbers.h"
 #include "common/codec/codec.h"
-#include "common/codec/jpeg_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,130 +150,6 @@ int store_check_info(const struct store_info *i, struct err *e);
 
 /* Prepares HDF5, and changes the environment for it: call it before threads are started. */
 void store_init(void);
-
-/* --- writing --- */
-
-struct store_writer;
-
-/* Begins the store that will be published as `path`. info->tiles_* are ignored: the writer counts.
- * NULL on failure. */
-struct store_writer *store_create(const char *path, const struct store_info *info, struct err *e);
-int store_put_property(struct store_writer *w, const char *key, const char *value, struct err *e);
-/* `threads`: how many may pack it. */
-int store_put_thumbnail(struct store_writer *w, const uint8_t *rgb, int64_t width, int64_t height,
-                        int threads, struct err *e);
-/* The same for a thumbnail that is compressed already; for stores of codec jpeg. */
-int store_put_kept_thumbnail(struct store_writer *w, const struct jpeg_strips *s, struct err *e);
-int store_put_icc(struct store_writer *w, const void *profile, size_t bytes, struct err *e);
-/* The n files that it is made from, at least one. */
-int store_put_sources(struct store_writer *w, const struct store_source *s, int64_t n,
-                      struct err *e);
-int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
-                     struct err *e);
-/* Records that the slide contradicts itself about its colours, and what was believed. */
-int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
-/* Records how the slide's tiles were compressed: the numbers of store_info. */
-int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,
-                   struct err *e);
-/* Records what the glass shows; NaN: it is not known. */
-int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], struct err *e);
-/* Records that there is no tissue map, and why. */
-int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
-/* Records that the map is doubtful, and why. */
-int store_put_tissue_doubt(struct store_writer *w, const char *why, struct err *e);
-/* The next chunk in row-major order over the whole slide: its n stored bytes, 0 for STORE_LEFT_OUT.
- */
-int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_t crc32,
-                    enum store_status status, struct err *e);
-/* What the store holds so far, with its counts of tiles. Valid until store_commit or store_abort.
- */
-const struct store_info *store_written(const struct store_writer *w);
-/* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
- * that publish_commit() has. *bytes gets the file's size. */
-int store_commit(struct store_writer *w, int64_t *bytes, struct err *e);
-/* Drops everything. NULL is allowed. */
-void store_abort(struct store_writer *w);
-
-/* --- reading --- */
-
-struct store;
-
-struct store_chunk {
-    uint64_t offset; /* in the file */
-    uint32_t bytes;  /* stored; 0: nothing is stored */
-    uint32_t crc32;  /* of the stored bytes */
-    uint8_t status;  /* enum store_status */
-    bool raw;        /* store_is_raw() */
-};
-
-/* Opens a complete store. NULL on failure. */
-struct store *store_open(const char *path, struct err *e);
-const struct store_info *store_info(const struct store *s);
-const char *store_path(const struct store *s);
-/* What a store holds besides its pixels. */
-struct store_extras {
-    char creator[64];     /* "wsi2h5 0.2.0" */
-    int64_t stored_bytes; /* of all chunks, as stored */
-    bool thumbnail, icc_profile;
-};
-int store_read_extras(const struct store *s, struct store_extras *x, struct err *e);
-/* Lists the chunks of a group: out[chunk rows of the group][chunk columns]. */
-int store_map_group(struct store *s, int64_t group, struct store_chunk *out, struct err *e);
-/* Reads the tissue map; the caller frees t->mask. 1, 0 if the store has none, or -1. */
-int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e);
-/* What the store at `path` was made from; the caller frees *out. Returns how many files, or -1. */
-int64_t store_read_sources(const char *path, struct store_source **out, struct err *e);
-bool store_same_sources(const struct store_source *a, int64_t n, const struct store_source *b,
-                        int64_t m);
-struct store_picture {
-    int64_t width, height;
-    uint8_t *rgb; /* [height][width][3]; the caller frees it */
-};
-/* 1, 0 if the store has none or this build cannot decode it, or -1. */
-int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e);
-/* Reads everything that is neither pixels nor the tables of a group, and checks it: tissue map,
- * properties, sources, thumbnail, ICC profile, the mappings of /pixels. (Opening a store checks its
- * attributes, store_map_group() the tables.) */
-int store_check(struct store *s, struct err *e);
-/* Reads n bytes at an offset; any thread. */
-int store_read(const struct store *s, uint64_t offset, void *out, size_t n, struct err *e);
-enum { STORE_PAGE = 4096 };
-/* How many of n pages, spread evenly over a range of the file, are in the page cache? -1 if the
- * kernel does not say. mincore() answers for files that the process owns or may write; since Linux
- * 5.2 it calls every page of another file resident. Other files are asked with RWF_NOWAIT. Newer
- * kernels (seen with 6.18) then start to read the page, and call it cached if it arrives at once.
- * Any thread. */
-int store_cached_pages(const struct store *s, uint64_t offset, uint64_t bytes, int n);
-/* Is most of the file known to be in the page cache? */
-bool store_is_cached(const struct store *s);
-/* From now on reads bypass the page cache (O_DIRECT). -1 if the file system cannot do that. */
-int store_read_directly(struct store *s, struct err *e);
-bool store_reads_directly(const struct store *s);
-/* The descriptor that direct reads use. */
-int store_direct_fd(const struct store *s);
-/* As store_read(), but reads whole pages if reads are direct. `room` is aligned to STORE_PAGE and
- * has n + 2 STORE_PAGE bytes; *out points to the n bytes in it. Any thread. */
-int store_read_pages(const struct store *s, uint64_t offset, unsigned char *room, size_t n,
-                     const unsigned char **out, struct err *e);
-/* Asks the kernel to read ahead, unless reads are direct. Never fails. Any thread. */
-void store_prefetch(const struct store *s, uint64_t offset, uint64_t n);
-void store_close(struct store *s);
-
-/* Does the file say that it is a store? It may be unfinished or damaged. */
-bool store_is(const char *path);
-
-/* What is at `path`, where a store is about to be made? */
-enum store_found {
-    STORE_NONE,       /* nothing */
-    STORE_IS_STORE,   /* a complete store; *info is filled in */
-    STORE_UNFINISHED, /* a store that is truncated, damaged or without its mark */
-    STORE_UNKNOWN,    /* a store that cannot be judged: of a newer version, or rewritten by another
-                         tool */
-    STORE_OTHER_FILE, /* anything else, not ours to replace */
-    STORE_ERROR, /* it cannot be read now (descriptors, memory, permissions, the disk): try again */
-};
-/* `e` says why for STORE_UNKNOWN and STORE_ERROR. */
-enum store_found store_look(const char *path, struct store_info *info, struct err *e);
 
 #ifdef __cplusplus
 }

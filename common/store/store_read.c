@@ -1,17 +1,17 @@
 /*
- * store_read.c - reads a store; see store.h.
+ * store_read.c - reads a store; see store_read.h.
  *
  * What is long is read past the library and its lock: the tables of the chunks, once per group,
  * behind the guard (guard.h), then the chunks' bytes, on any thread. HDF5's own index of the chunks
  * is for other programs; store_check() compares it with the tables.
  */
+#include "common/store/store_read.h"
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
-#include "common/store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,17 @@
 /*
- * store_write.c - writes a store; see store.h.
+ * store_write.c - writes a store; see store_write.h.
  *
  * Chunks arrive packed and in order, so that H5Dwrite_chunk only appends them. A group's dataset is
  * created when its first chunk arrives. After the last one it is closed, and the group's tables are
  * written.
  */
+#include "common/store/store_write.h"
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/hdf5/h5_attr.h"
 #include "common/hdf5/h5_file.h"
 #include "common/hdf5/h5_library.h"
 #include "common/hdf5/h5_strips.h"
-#include "common/store/store.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -38,11 +38,6 @@ struct store_writer {
     struct store_content content;
     uint64_t unsynced; /* bytes since the kernel was last asked to write back */
 };
-
-void store_init(void)
-{
-    h5_init();
-}
 
 /* --- the head --- */
 

@@ -8,7 +8,7 @@
 #define WSI_IDENTIFIERS_H
 
 #include "common/base/err.h"
-#include "common/store/store.h"
+#include "common/store/store_write.h"
 #include "convert/readers/slide.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #define WSI_INFO_FORMS_H
 
 #include "common/result/result_read.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <stdbool.h>
 #include <stdint.h>

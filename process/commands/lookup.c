@@ -5,7 +5,7 @@
 #include "common/base/cli.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/options/commands.h"
 
 #include <inttypes.h>

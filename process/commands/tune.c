@@ -16,7 +16,7 @@
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "common/store/chunks.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/options/commands.h"
 #include "process/spectrum/spectrum.h"
 

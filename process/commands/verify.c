@@ -13,7 +13,7 @@
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
 #include "common/store/chunks.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/options/commands.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "common/base/path.h"
 #include "common/base/stop.h"
 #include "common/store/gray.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/draw/raster.h"
 #include "process/engine/job_windows.h"
 #include "process/spectrum/spectrum_open.h"

@@ -3,7 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/stop.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <math.h>
 #include <stdbool.h>

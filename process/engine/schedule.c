@@ -8,7 +8,7 @@
 #include "process/engine/schedule.h"
 
 #include "common/base/memory.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/engine/loop.h"
 
 #include <stdatomic.h>

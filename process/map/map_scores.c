@@ -5,7 +5,7 @@
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/map/map_formats.h"
 #include "process/map/map_source.h"
 #include "process/map/map_write.h"

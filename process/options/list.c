@@ -9,7 +9,7 @@
 #include "common/hdf5/h5_library.h"
 #include "common/result/result.h"
 #include "common/result/result_read.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <assert.h>
 #include <fnmatch.h>

@@ -7,7 +7,7 @@
 #include "common/base/publish.h"
 #include "common/result/result_read.h"
 #include "common/result/result_write.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include "common/result/result.h"
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/options/commands.h"
 #include "process/run/live.h"
 #include "process/run/results.h"

@@ -1,5 +1,5 @@
 /* fuzz_store.c - a patch store from bytes: all that h5spec verify, h5spec info and wsi2h5 read. */
-#include "common/store/store.h"
+#include "common/store/store_read.h"
 #include "process/commands/verify.h"
 #include "tests/fuzz/fuzz.h"
 
