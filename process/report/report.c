@@ -14,9 +14,9 @@
 #include "process/draw/html.h"
 #include "process/report/report_page.h"
 #include "process/report/report_pictures.h"
+#include "process/report/report_reasons.h"
 #include "process/report/report_setup.h"
 #include "process/report/report_slides.h"
-#include "process/report/report_view.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "process/report/report_page.h"
 
 #include "process/draw/html.h"
-#include "process/report/report_view.h"
+#include "process/report/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "process/draw/html.h"
 #include "process/draw/raster.h"
 #include "process/report/report_pictures.h"
-#include "process/report/report_view.h"
+#include "process/report/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-/* report_places.c - see report_view.h. */
+/* report_places.c - see report_places.h. */
+#include "process/report/report_places.h"
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/result/result_read.h"
 #include "process/report/report_slides.h"
-#include "process/report/report_view.h"
 
 #include <math.h>
 #include <stdlib.h>

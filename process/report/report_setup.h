@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From the best to the worst; see report_view.h. */
+/* From the best to the worst; see report_reasons.h. */
 enum report_verdict { REPORT_PASS, REPORT_NOT_JUDGED, REPORT_REVIEW, REPORT_FAIL, REPORT_VERDICTS };
 enum report_pictures { REPORT_AUTO, REPORT_ALL, REPORT_MAPS, REPORT_NONE };
 

@@ -5,7 +5,7 @@
 #include "common/base/version.h"
 #include "process/draw/html.h"
 #include "process/report/report_page.h"
-#include "process/report/report_view.h"
+#include "process/report/report_reasons.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,0 +1,174 @@
+/* report_limits.c - see report_limits.h. */
+#include "process/report/report_limits.h"
+
+#include "common/base/cli.h"
+#include "common/base/csv.h"
+#include "common/base/number.h"
+#include "common/base/stats.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool report_limit_holds(const struct report_limit *l, int32_t group)
+{
+    return l->group == REPORT_EVERY_GROUP || l->group == group;
+}
+
+bool report_limit_breaks(const struct report_limit *l, double x, double threshold)
+{
+    const double beyond =
+        report_metric(l->metric)->angle ? stats_turn(x, threshold) : x - threshold;
+    return l->above ? beyond > 0 : beyond < 0; /* false for NaN */
+}
+
+/* --- reading --- */
+
+static int read_threshold(const char *where, const char *text, double *out, struct err *e)
+{
+    *out = NAN;
+    return *text ? number_real(where, text, -1e9, 1e9, out, e) : 0;
+}
+
+/* Can both thresholds be met? */
+static int check_thresholds(const struct report_limit *l, struct err *e)
+{
+    const double thresholds[] = {l->warn, l->fail};
+    if (isnan(l->warn) && isnan(l->fail))
+        return err_set(e, "neither warn nor fail has a number");
+    for (int k = 0; k < 2 && report_metric(l->metric)->angle; k++)
+        if (thresholds[k] < 0 || thresholds[k] >= 360)
+            return err_set(e, "%g is not an angle from 0 to less than 360", thresholds[k]);
+    if (isnan(l->warn) || isnan(l->fail) || report_limit_breaks(l, l->fail, l->warn))
+        return 0;
+    return err_set(e, "warn %g is never met: a slide %s %g fails already; exchange them", l->warn,
+                   l->above ? "above" : "below", l->fail);
+}
+
+/* The columns of the file; the last may be missing. */
+enum { METRIC, SIDE, WARN, FAIL, GROUP, COLUMNS };
+
+static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUMNS],
+                      struct report_limit *l, struct err *e)
+{
+    const char *metric = table_cell(t, row, at[METRIC]), *side = table_cell(t, row, at[SIDE]);
+    l->line = t->lines[row];
+    l->metric = report_find_metric(metric);
+    if (l->metric < 0)
+        return err_set(e, "no metric is called %s", metric);
+    if (strcmp(side, "below") && strcmp(side, "above"))
+        return err_set(e, "side must be below or above, not %s", side);
+    l->above = !strcmp(side, "above");
+    if (!(l->group_name = strdup(at[GROUP] < 0 ? "" : table_cell(t, row, at[GROUP]))))
+        return err_memory(e);
+    return read_threshold("warn", table_cell(t, row, at[WARN]), &l->warn, e) ||
+                   read_threshold("fail", table_cell(t, row, at[FAIL]), &l->fail, e) ||
+                   check_thresholds(l, e)
+               ? -1
+               : 0;
+}
+
+int report_limits_read(const char *path, struct report_limits *l, struct err *e)
+{
+    static const char *const names[COLUMNS] = {"metric", "side", "warn", "fail", "group"};
+    struct table t = {0};
+    int64_t at[COLUMNS];
+    int bad = path ? table_read(&t, path, e) : 0;
+    for (int k = 0; k < COLUMNS && path && !bad; k++) {
+        at[k] = table_column(&t, names[k]);
+        if (at[k] < 0 && k != GROUP)
+            bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
+                          path, names[k]);
+    }
+    if (path && !bad && !(l->limit = calloc((size_t)t.rows + 1, sizeof *l->limit)))
+        bad = err_memory(e);
+    for (int64_t k = 1; path && !bad && k <= t.rows; k++)
+        if (read_limit(&t, k, at, &l->limit[l->n++], e))
+            bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);
+    table_free(&t);
+    return bad ? -1 : 0;
+}
+
+/* --- once the slides are known --- */
+
+/* What a metric can be. */
+static void range_of(const struct result_params *p, int metric, double *least, double *most)
+{
+    const double width = p->high_db - p->low_db;
+    *least = -INFINITY;
+    *most = INFINITY;
+    switch (metric) {
+    case REPORT_MEAN:
+        *least = p->low_db;
+        *most = p->high_db;
+        break;
+    case REPORT_STD:
+        *least = 0;
+        *most = width / 2;
+        break;
+    case REPORT_FOCUS_P50:
+    case REPORT_FINE_P50:
+    case REPORT_LINES:
+        *least = -width;
+        *most = width;
+        break;
+    case REPORT_BLURRED:
+    case REPORT_TISSUE:
+    case REPORT_GLASS_LINES:
+    case REPORT_TWICE:
+        *least = 0;
+        *most = 1;
+        break;
+    case REPORT_SEAMS: *least = 0; break;
+    case REPORT_W1:
+        *least = 0;
+        *most = width;
+        break;
+    default: break;
+    }
+}
+
+static int check_reach(const char *path, const struct result_params *p,
+                       const struct report_limit *l, struct err *e)
+{
+    double least, most;
+    range_of(p, l->metric, &least, &most);
+    const double thresholds[] = {l->warn, l->fail};
+    for (int k = 0; k < 2; k++)
+        if (l->above ? thresholds[k] >= most : thresholds[k] <= least)
+            return err_set(e, "%s: line %" PRId64 ": %s lies between %g and %g, never %s %g", path,
+                           l->line, report_metric(l->metric)->name, least, most,
+                           l->above ? "above" : "below", thresholds[k]);
+    return 0;
+}
+
+static int32_t group_of(const struct report_groups *g, const char *name)
+{
+    for (int32_t k = 0; k < g->n; k++)
+        if (!strcmp(g->name[k], name))
+            return k;
+    return REPORT_NO_GROUP;
+}
+
+int report_limits_place(const char *path, const struct report_slides *s,
+                        const struct report_groups *g, struct report_limits *l, struct err *e)
+{
+    for (int64_t k = 0; k < l->n; k++) {
+        struct report_limit *x = &l->limit[k];
+        x->group = *x->group_name ? group_of(g, x->group_name) : REPORT_EVERY_GROUP;
+        if (x->group == REPORT_NO_GROUP)
+            cli_say("%s: line %" PRId64 ": no slide is in group %s; this limit holds for none",
+                    path, x->line, x->group_name);
+        if (s->begun && check_reach(path, &s->params, x, e))
+            return -1;
+    }
+    return 0;
+}
+
+void report_limits_free(struct report_limits *l)
+{
+    for (int64_t k = 0; k < l->n; k++)
+        free(l->limit[k].group_name);
+    free(l->limit);
+}
