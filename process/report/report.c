@@ -546,7 +546,7 @@ struct report_blur *report_blur_open(char *const *files, int n_files, struct err
 double report_blur_below(const struct report_blur *b, const char *slide)
 {
     const int64_t k = report_find_slide(&b->v.slides, slide);
-    return k < 0 ? NAN : b->v.scores.pool[b->v.scores.of[k].pool].blurred_below;
+    return k < 0 ? NAN : report_blur_limit(&b->v.scores, b->v.scores.of[k].pool);
 }
 
 void report_blur_close(struct report_blur *b)

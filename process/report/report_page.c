@@ -114,8 +114,7 @@ struct tally {
 static bool is_blurred(const struct report_view *r, int64_t k)
 {
     struct report_reason reasons[REPORT_MOST_REASONS];
-    return report_reasons(r, k, reasons) > 0 && (!strncmp(reasons[0].text, "tissue blurred", 14) ||
-                                                 strstr(reasons[0].text, "less sharp"));
+    return report_reasons(r, k, reasons) > 0 && reasons[0].unsharp;
 }
 
 static struct tally count(const struct report_view *r)

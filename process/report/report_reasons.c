@@ -124,6 +124,13 @@ static double density_of(const struct report_view *r, int64_t k)
     return flag_of(r, k, REPORT_STAIN) > 0 ? r->slides->slide[k].metric[REPORT_STAIN] / usual : 1;
 }
 
+/* Those whose words say that tissue is less sharp. */
+static bool is_of_tissue_sharpness(int m)
+{
+    return m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50 || m == REPORT_SHARP_P05 ||
+           m == REPORT_PIECES;
+}
+
 /* "tissue less sharp than in the others (sharpness, typical -33.1 dB, usually -27.0 dB)" */
 static void say_z(const struct report_view *r, int64_t k, int m, double excess, struct list *l)
 {
@@ -144,6 +151,7 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     struct report_reason *reason =
         say(l, REPORT_REVIEW, excess, "%s (%s)", words, shown_usually(r, k, m, numbers));
     reason->look = x->look;
+    reason->unsharp = s->z[m] < 0 && is_of_tissue_sharpness(m);
     if (s->z[m] < 0 && m == REPORT_FOCUS_P50)
         set_place(r, k, REPORT_PLACE_DULL, reason);
     else if (m == REPORT_HUE)
@@ -163,6 +171,7 @@ static void say_blur(const struct report_view *r, int64_t k, double excess, stru
             where ? p->where : "", shown(part, REPORT_BLURRED, share),
             share < 0.5 ? "" : ": out of focus, or enlarged by a wrong um per px");
     x->look = REPORT_LOOK_MAP;
+    x->unsharp = true;
     set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
 
