@@ -779,6 +779,26 @@ def test_the_page_of_the_demo_is_right():
     for line in p.out.split("The files:\n")[1].split("\n\n")[0].splitlines():
         expect(os.path.exists(os.path.join(os.path.dirname(d), line.split()[-1])), "%s", line)
 
+def test_the_demo_compiles_for_a_gpu_only_where_one_is():
+    """Kernels take minutes to compile. CUDA in the environment, or a build that has the backend, decides otherwise."""
+    make = "echo make: $*; exit 9\n"
+    said = "nvcc is installed, but no GPU is here: this builds for CPUs only, make also for GPUs\n"
+    for tools, settings, words, text in (({"nvidia_smi": "exit 9\n"}, {}, " CUDA=0", ""),
+                                         ({"nvidia_smi": "exit 9\n", "nvcc": "true\n"}, {}, " CUDA=0", said),
+                                         ({"nvidia_smi": "true\n", "nvcc": "true\n"}, {}, "", ""),
+                                         ({"nvidia_smi": "exit 9\n", "nvcc": "true\n"}, {"CUDA": "1"}, "", ""),
+                                         ({"nvidia_smi": "exit 9\n", "built/h5spec": "echo backends: cpu, cuda\n"}, {"BUILD": "built"}, "", "")):
+        d = tmp("demo")
+        shutil.copytree(os.path.join(ROOT, "scripts"), os.path.join(d, "scripts"))
+        put_file(d + "/scripts/install-deps", "#!/bin/sh\n")
+        os.mkdir(d + "/built")
+        for name, script in {**tools, "make": make}.items():
+            os.chmod(put_file(os.path.join(d, name.replace("_", "-")), "#!/bin/sh\n" + script), 0o755)
+        env = {**os.environ, "PATH": d + ":/usr/bin:/bin", "MAKE": d + "/make", "BUILD": "build", "CUDA": "", **settings}
+        out = run(d + "/scripts/demo", cwd=d, env=env, status=9).out
+        expect(out == "%smake: --no-print-directory B=%s%s programs-for-demo\n" % (text, env["BUILD"], words), "%s %s: %s", tools, settings, out)
+
+
 def first_columns(text):
     return " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))
 
