@@ -182,7 +182,8 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     if (t->verdicts[REPORT_NOT_JUDGED] > 0)
         fprintf(f,
                 "%" PRId64 " slide%s not judged: a slide is compared with others of its "
-                "resolution, and needs %d of them. --limits judges single slides.",
+                "resolution, and needs %d of them. Limits (h5spec report --limits) judge single "
+                "slides.",
                 t->verdicts[REPORT_NOT_JUDGED],
                 t->verdicts[REPORT_NOT_JUDGED] == 1 ? " is" : "s are", STATS_LEAST);
     fputs("</p>\n", f);
