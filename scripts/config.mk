@@ -78,8 +78,11 @@ CUDA_LIB  := $(call cuda_has,-L,$(wildcard /usr/lib/*-linux-gnu),libcudart_stati
 CUDA_INC  := $(call cuda_has,-I,,cuda_runtime.h)
 CUDA_CFLAGS := $(CUDA_INC:%=-isystem %)
 # cuFFT is looked for there when it is first needed
+# a wheel carries as few libraries as it can
+LIBSTDCXX = $(if $(filter wheel,$(MAKECMDGOALS)),$(filter /%,$(shell $(CC) -print-file-name=libstdc++.a)))
 CUDA_LIBS = $(if $(CUDAOBJ),-L$(CUDA_LIB) -Wl$(comma)-rpath$(comma)$(CUDA_LIB) \
-              -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) -lstdc++ -ldl -lrt)
+              -lcudart_static $(if $(call on,$(CUFILE)),-lcufile) \
+              $(if $(LIBSTDCXX),$(LIBSTDCXX) -static-libgcc,-lstdc++) -ldl -lrt)
 # Kernels: of ARCH (sm_90, say; several words; all), else for the GPUs here, else all that this toolkit knows
 override ARCH := $(filter-out native,$(ARCH))
 NVCC_ARCH := $(if $(call on,$(CUDA)),$(sort $(shell $(NVCC) --list-gpu-code 2>/dev/null)))
