@@ -85,6 +85,22 @@ def test_wheel_has_what_it_needs():
     expect(os.path.getsize(wheel()) <= 30e6, "%d bytes", os.path.getsize(wheel()))
 
 
+@later("ci")
+def test_the_name_of_the_wheel_states_the_glibc_that_it_needs():
+    """As readelf sees it; of libm nothing newer than the first versions, which need not be those of 2.29."""
+    place, needed = tmp("unpacked"), {}
+    with zipfile.ZipFile(wheel()) as z:
+        z.extractall(place)
+    for path in glob.glob(glob.escape(place) + "/**", recursive=True):
+        if os.path.isfile(path) and bytes_in(path)[:4] == b"\x7fELF":
+            text = run("readelf", "-W", "-V", path).out.split("Version needs section")[-1]
+            for library, versions in re.findall(r"File: (\S+)(.*?)(?=Version: 1 |$)", text, re.S):
+                needed.setdefault(library, set()).update(re.findall(r"Name: GLIBC_2\.([0-9]+)\b", versions))
+    newest = max(int(n) for versions in needed.values() for n in versions)
+    expect("manylinux_2_%d_" % newest in wheel() and "libc.so.6" in needed, "%s needs 2.%d", wheel(), newest)
+    expect("29" not in needed["libm.so.6"] or os.uname().machine != "x86_64", "%s", needed)
+
+
 def test_a_missing_tool_is_named_before_anything_is_compiled():
     d = tmp()
     for name in set(os.listdir("/usr/bin")) - {"patchelf"}:
