@@ -220,7 +220,7 @@ install: all
 	@set -e; for f in $(FILES); do \
 	  mode=644; [ ! -x "$${f#*=}" ] || mode=755; install -D -m $$mode "$${f#*=}" "$(DEST)/$${f%%=*}"; done
 	@for l in $(LINKS); do ln -sf ../share/wsi2h5/$${l#*=} "$(DEST)/bin/wsi-$${l%%=*}"; done
-	@not=$(if $(HDF5_PLUGINS),,' HDF5'); for to in $(if $(PLUGIN),$(HDF5_PLUGINS)); do \
+	@not=$(if $(HDF5_PLUGINS),,' the plug-in folder of HDF5'); for to in $(if $(PLUGIN),$(HDF5_PLUGINS)); do \
 	    if mkdir -p "$(DESTDIR)$$to" 2>/dev/null && install -m 755 $(PLUGIN) "$(DESTDIR)$$to" 2>/dev/null; then \
 	    echo "the HDF5 plug-ins are in $(DESTDIR)$$to"; else not="$$not $$to"; fi; done; [ -z "$$not" ] || \
 	  echo "not written:$$not; h5spec info STORE prints the command with which other programs show kept tiles"
