@@ -119,6 +119,56 @@ def test_a_corpus_of_another_user_can_be_looked_at_and_says_what_it_forbids():
         shutil.rmtree(top)
 
 
+def test_a_run_on_a_host_whose_locks_do_not_reach_this_one():
+    """Locks of a mount can be local to a node. What another host writes stays until it has not grown for a day."""
+    folder, out = begun(slides(1))
+    lock, here = out + "/lock", re.sub("[-/.]", "_", os.uname().nodename)
+    expect(text_in(lock) == "", "the lock is held: %r", text_in(lock))
+    foreign, own = (os.path.join(out, "stores", ".x.h5.%s-4194304-1.part" % host) for host in ("elsewhere", here))
+    for path in (foreign, own):
+        put_file(path, "unfinished")
+    put_file(lock, "elsewhere\n")
+    says(local(out, folder, status=1).err, "a run is going on on elsewhere")
+    expect(text_in(lock) == "elsewhere\n" and os.path.exists(own), "it went on")
+    os.utime(lock, (time.time() - 700,) * 2)  # whoever holds it would have touched it
+    says(local(out, folder).err, "nothing to do")
+    expect(os.path.exists(foreign) and not os.path.exists(own) and text_in(lock) == "", "%s", os.listdir(out + "/stores"))
+    os.utime(foreign, (time.time() - 25 * 3600,) * 2)
+    local(out, folder)
+    expect(not os.path.exists(foreign), "%s", os.listdir(out + "/stores"))
+
+
+def test_a_run_elsewhere_keeps_the_lock_while_it_goes_on():
+    library = preloaded("int flock(int fd, int how) { (void)fd; (void)how; return 0; }")
+    elsewhere = ["unshare", "--uts", "sh", "-c", "hostname elsewhere && exec env LD_PRELOAD=%s \"$@\"" % library, "sh"]
+    if subprocess.run([*elsewhere, "true"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("no host name of its own can be had")
+    out, waits = new_out(), wrapper('[ "$1" = --version ] || sleep 3\nexec %s "$@"' % WSI2H5)
+    argv = [sys.executable, CORPUS, "run", "--scheduler", "local", "-o", out, *slides(1)]
+    p = subprocess.Popen([*elsewhere, *argv], env=dict(os.environ, **dict(TOOLS, WSI2H5=waits)), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    while not os.path.exists(out + "/lock") or not os.path.getsize(out + "/lock"):
+        expect(p.poll() is None, "it ended")
+        time.sleep(0.02)
+    says(local(out, slides(1)[0], status=1).err, "a run is going on on elsewhere")
+    _, err = p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 0, "%d %s", p.returncode, err)
+
+
+def test_a_store_that_is_replaced_by_an_older_one_makes_its_result_out_of_date():
+    """Times do not tell, and there is no record: the checksum of what the numbers depend on does."""
+    slide, = slides(1)
+    folder, out = begun([slide])
+    other = store(slide, "--tissue-thresholds", "0.9,0.9")
+    kept = os.path.join(out, "stores", "s00.h5")
+    shutil.copy(other, kept)
+    os.utime(kept, (10 ** 9,) * 2)
+    os.utime(os.path.join(folder, "s00.svs"), (10 ** 9 - 1,) * 2)
+    os.unlink(out + "/records.jsonl")
+    local(out, folder)
+    crc = [json_lines(run(H5SPEC, "info", "--json", p).out)[0] for p in (kept, out + "/results/s00.h5")]
+    expect(crc[0]["content_crc32"] == crc[1]["slides"][0]["content_crc32"], "%s", crc)
+
+
 def test_status_into_a_pipe_that_is_closed():
     _, out = begun(slides(1))
     for options in ([], ["--json"]):
@@ -234,6 +284,7 @@ def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends()
                                    (False, ["/nowhere.svs"], "run 2: 1 slide to convert")):
         for name in left:
             open(os.path.join(out, name), "w").close()
+            os.utime(os.path.join(out, name), (time.time() - 2 * 86400,) * 2)  # as other hosts' are kept for a day
         if has_page and lost:  # the run before was killed while it wrote the page
             os.unlink(page)
         says(local(out, folder, *options, status=None).err, message)

@@ -12,7 +12,7 @@ from corpus_lib.files import DONE, PART, STOPPED, TROUBLE, USAGE, Away, ask, cou
 from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
-from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, join_parts, read_results, remaining, verify, write_plan
+from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, compare_content, join_parts, read_results, remaining, verify, write_plan
 from corpus_lib.remove import REMOVED, find, remove
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
@@ -119,6 +119,7 @@ def prepare(o, engine):
     Outcome(corpus, True, scheduler_of(corpus))
     join_parts(corpus)
     verify(corpus, changed_results(corpus))
+    compare_content(corpus)
     now = versions()
     older = sum(r.version not in ("", now) for r in corpus.records)
     if older and not o.renew:

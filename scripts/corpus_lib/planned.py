@@ -32,12 +32,26 @@ def read_plan(corpus, batch=None):
     return [Row(int(row[0]), *row[1:]) for row in rows if len(row) == len(Row._fields) and row[0].isdigit()]
 
 
-def asked_of_results(corpus, records, *argv):
-    """[(record, row)] of the JSON lines that a command of h5spec prints about results, one per result."""
-    of = {corpus.result(r): r for r in records}
+def asked_of_files(of, *argv):
+    """[(record, row)] of the JSON lines that a command of h5spec prints about files, {path: record}."""
     text = ask(program("h5spec"), *argv, "--json", "--list", "-",
-               given="".join(corpus.result(r) + "\n" for r in records)).stdout if of else ""
+               given="".join(path + "\n" for path in of)).stdout if of else ""
     return [(of[row["input"]], row) for row in json_rows(text.split("\n")) if row.get("input", "") in of]
+
+
+def asked_of_results(corpus, records, *argv):
+    return asked_of_files({corpus.result(r): r for r in records}, *argv)
+
+
+def compare_content(corpus):
+    """Results that no record binds to their stores: those of other stores go, whatever the times say."""
+    records = [r for r in corpus.records if not r.result and os.path.exists(corpus.result(r)) and os.path.exists(corpus.store(r))]
+    stores = {r.name: row.get("content_crc32") for r, row in asked_of_files({corpus.store(r): r for r in records}, "info")}
+    for r, row in asked_of_results(corpus, records, "info"):
+        crc = [s.get("content_crc32") for s in row.get("slides", [])]
+        if stores.get(r.name) and crc and crc != [stores[r.name]]:
+            say("%s is not of its store, computed again" % corpus.result(r))
+            remove_file(corpus.result(r))
 
 
 def verify(corpus, records):

@@ -7,21 +7,27 @@
 
 Finished files are the state: a store, a result and corpus.h5 exist under their names only when they are
 complete. A record says from which files they were made, as BYTES:NANOSECONDS of size and time: any
-difference makes them out of date. What has no record counts while it is not older than its source. A
-result alone is enough: stores may be thrown away.
+difference makes them out of date. What has no record counts while it is not older than its source, and a
+run compares content_crc32 of its store and result. A result alone is enough: stores may be thrown away.
 """
+import atexit
 import collections
 import fcntl
 import glob
 import json
 import os
+import re
 import shlex
+import socket
 import sys
+import tempfile
+import threading
 
 from corpus_lib.files import (die, look, not_older, open_own, read_lines, say, stamp, stamp_of,
                               stem, values_of, write_list, write_whole)
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
+ABANDONED = 24 * 3600  # seconds without growth of a file of another host, as in common/base/publish.c
 SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict, "passed_over": list}
 
 # What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
@@ -229,23 +235,66 @@ class Corpus:
 
     def lock(self):
         """Keeps other runs of this corpus out until this process ends, or closes the lock, which is returned."""
-        self.held = open(open_own(self.path("lock")), "w")
-        try:
-            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            die("%s: a run is going on; see status, wait, or cancel it" % self.out)
-        except OSError:
-            pass  # a file system without locks
+        self.held = Lock(self.path("lock"))
+        by = self.held.take()
+        if by:
+            die("%s: a run is going on%s; see status, wait, or cancel it" % (self.out, by))
         return self.held
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
         for pattern in ("stores/.*.part", "results/.*.part", ".*.part", ".*.h5", "*.new", "report.*.csv"):
             for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
-                remove_unlocked(left)
+                remove_left(left)
         for folder in (self.stores, self.path("results")):  # status has the list of all batches
             for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-*.csv")) + [os.path.join(folder, "failed.csv")]:
                 remove_unlocked(left)
+
+
+class Lock:
+    """A file that one process holds. Locks of the system may not reach other hosts: so the file names the
+    holder's host, and the holder touches it. Another host leaves it alone until it was not touched for long."""
+    BEAT, LONG = 60, 600  # seconds
+
+    def __init__(self, path):
+        self.path, self.ended = path, threading.Event()
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+    def take(self):
+        """None, or where it is held."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return ""
+        except OSError:
+            pass  # a file system without locks
+        host, at = os.pread(self.fd, 256, 0).decode(errors="replace").strip(), os.fstat(self.fd).st_mtime
+        if host not in ("", host_name()) and now_in(os.path.dirname(self.path)) - at < self.LONG:
+            return " on %s, or ended there less than %d minutes ago" % (host, self.LONG // 60)
+        self.write(host_name() + "\n")
+        threading.Thread(target=self.beat, daemon=True).start()
+        atexit.register(self.close)
+        return None
+
+    def write(self, text):
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, text.encode(), 0)
+
+    def beat(self):
+        while not self.ended.wait(self.BEAT):
+            os.utime(self.path)
+
+    def close(self):
+        if not self.ended.is_set():
+            self.ended.set()
+            self.write("")
+            os.close(self.fd)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 
 class Files:
@@ -310,6 +359,30 @@ def mark_of(kind, text):
     """A line of withdrawn.txt: a slide's path or quickhash as its SHA-256, which names nobody."""
     import hashlib
     return "%s %s" % (kind, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
+
+
+def host_name():
+    """This host in names of unfinished files (common/base/publish.c)."""
+    name = socket.gethostname()[:63]
+    if not name or name == "(none)" or name.startswith("localhost"):
+        name = "".join(read_lines("/proc/sys/kernel/random/boot_id")) or "host"
+    return re.sub("[-/.]", "_", name)
+
+
+def now_in(folder):
+    """The time by the clock that files of this folder get theirs from."""
+    with tempfile.TemporaryFile(dir=folder) as f:
+        f.write(b"now")
+        f.flush()
+        return os.fstat(f.fileno()).st_mtime
+
+
+def remove_left(path):
+    """Removes an unfinished file that nobody writes: one of another host when it has not grown for a day."""
+    host = re.fullmatch(r"\..*\.([^.-]+)-\d+-\d+\.part", os.path.basename(path))
+    at = os.lstat(path).st_mtime if os.path.lexists(path) else 0
+    if not host or host[1] == host_name() or now_in(os.path.dirname(path)) - at > ABANDONED:
+        remove_unlocked(path)
 
 
 def remove_unlocked(path):
