@@ -216,6 +216,45 @@ REJECTED = [  # options that contradict each other or have no effect, a word of 
 ]
 
 
+SLOW_KEY = """
+#include <stdlib.h>
+#include <sys/syscall.h>
+int flock(int fd, int how) { (void)fd; (void)how; return 0; } /* of this node alone */
+ssize_t write(int fd, const void *from, size_t n)
+{
+    char name[64], path[4096] = "";
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (readlink(name, path, sizeof path - 1) > 0 && strstr(path, "key.csv"))
+        usleep(300000);
+    return syscall(SYS_write, fd, from, n);
+}
+"""
+
+
+def test_programs_at_once_add_a_slide_to_the_key_once():
+    """Also where locks of the system do not reach other nodes."""
+    library, folder, slide = preloaded(SLOW_KEY), tmp(), made("--size", "300x300")
+    key = os.path.join(folder, "key.csv")
+    argv = [[WSI2H5, "-q", "--anonymous", "--key", key, "-o", os.path.join(folder, "out%d/" % k), slide] for k in range(5)]
+    running = [subprocess.Popen(a, env=dict(os.environ, LD_PRELOAD=library), stderr=subprocess.PIPE) for a in argv]
+    for p in running:
+        _, err = p.communicate(timeout=TIMEOUT)
+        expect(p.returncode == 0, "%s", err)
+    expect(len(text_in(key).splitlines()) == 1 and not os.path.exists(key + ".lock"), "%s %s", text_in(key), os.listdir(folder))
+    # of a program that died
+    put_file(key + ".lock", "")
+    os.utime(key + ".lock", (time.time() - 400,) * 2)
+    run(*argv[0][:-1], made("--size", "320x300"))
+    expect(len(text_in(key).splitlines()) == 2 and not os.path.exists(key + ".lock"), "%s %s", text_in(key), os.listdir(folder))
+    # that another program holds
+    put_file(key + ".lock", "")
+    p = subprocess.Popen([*argv[0][:-1], made("--size", "340x300")], stderr=subprocess.PIPE)
+    time.sleep(1)
+    expect(p.poll() is None, "it did not wait")
+    p.terminate()
+    expect(p.wait(timeout=10) == 3 and os.path.exists(key + ".lock"), "%s", p.returncode)
+
+
 def test_a_key_file_that_is_a_link():
     victim, folder = file_of("victim", b"precious"), tmp()
     os.symlink(victim, os.path.join(folder, "key.csv"))

@@ -6,17 +6,20 @@
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
+#include "common/base/stop.h"
 #include "convert/readers/slide.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- properties --- */
@@ -254,20 +257,63 @@ static int has_line(int fd, const char *line, struct err *e)
     return bad ? err_sys(e, "cannot read") : has;
 }
 
+/*
+ * A lock that reaches all hosts, as flock() need not: the file KEY.lock, which one process creates,
+ * holds for a moment and removes. Whoever dies with it keeps others waiting for LONG.
+ */
+
+enum { LONG = 300, PAUSE = 20000 }; /* s, us */
+
+static bool is_old(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && time(NULL) - st.st_mtime > LONG;
+}
+
+/* Another program may have done so meanwhile, and hold a lock of its own: that one is put back. */
+static void drop_old(const char *lock)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return;
+    char *own = memory_print("%s.%016" PRIx64, lock, number);
+    if (rename(lock, own) == 0) {
+        if (!is_old(own))
+            (void)!link(own, lock);
+        unlink(own);
+    }
+    free(own);
+}
+
+static int take_lock(const char *lock, struct err *e)
+{
+    for (;;) {
+        const int fd = publish_create(lock, 0600);
+        if (fd >= 0)
+            return close(fd) ? err_sys(e, "cannot lock") : 0;
+        if (errno != EEXIST)
+            return err_sys(e, "cannot lock");
+        if (stop_check(e))
+            return -1;
+        if (is_old(lock))
+            drop_old(lock);
+        else
+            usleep(PAUSE);
+    }
+}
+
 static int add_line(int fd, const char *line, struct err *e)
 {
     const size_t n = strlen(line);
-    if (flock(fd, LOCK_EX))
-        return err_sys(e, "cannot lock");
     const int has = has_line(fd, line, e);
     if (has)
         return has < 0 ? -1 : 0;
     return write_whole(fd, line, n) || fsync(fd) ? err_sys(e, "cannot write") : 0;
 }
 
-int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
+/* With the lock. */
+static int note_line(const char *key, const char *line, struct err *e)
 {
-    char *line = line_of(name, path);
     const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     int r = fd >= 0          ? publish_make_private(fd, e)
             : errno == ELOOP ? err_set(e, "is a symbolic link; name the file itself")
@@ -277,7 +323,19 @@ int anonymous_note(const char *key, const char *name, const char *path, struct e
         r = publish_sync_folder_of(key, e);
     if (fd >= 0 && close(fd) && r == 0)
         r = err_sys(e, "cannot write");
+    return r;
+}
+
+int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
+{
+    char *line = line_of(name, path), *lock = memory_print("%s.lock", key);
+    int r = take_lock(lock, e);
+    if (r == 0) {
+        r = note_line(key, line, e);
+        unlink(lock);
+    }
     free(line);
+    free(lock);
     return r ? err_add(e, "the key file %s", key) : 0;
 }
 
