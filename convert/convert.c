@@ -433,7 +433,10 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (plan(c, e) || take_mask(c, e))
         return -1;
     memcpy(report->note, c->slide_info.note, sizeof report->note);
-    const int verdict = plan_judge(c->path, target, &c->info, &c->sources, c->o, &report->info, e);
+    struct err how = {0};
+    const int verdict =
+        plan_judge(c->path, target, &c->info, &c->sources, c->o, &report->info, &how, e);
+    snprintf(report->other_options, sizeof report->other_options, "%.159s", how.msg);
     if (verdict < 0)
         return -1;
     if (verdict == PLAN_SKIP) {

@@ -27,6 +27,7 @@ struct convert_report {
     double seconds;
     char note[256]; /* what the user should know of the slide although nothing is wrong, or "" */
     bool was_stale; /* replaced a store of the slide as it was before the slide changed */
+    char other_options[160]; /* rejected for them alone: the store was made "with --gray"; or "" */
 };
 
 /* `progress` (may be NULL) is called on the calling thread with the fraction of tiles done and the

@@ -192,7 +192,8 @@ static bool describe_difference(const struct judged *j, struct err *e)
     return true;
 }
 
-static int judge_store(const char *path, const char *target, const struct judged *j, struct err *e)
+static int judge_store(const char *path, const char *target, const struct judged *j,
+                       struct err *how, struct err *e)
 {
     const struct store_info *old = j->old, *new = j->new;
     if (is_stale(j))
@@ -202,30 +203,30 @@ static int judge_store(const char *path, const char *target, const struct judged
                        "%s: %s is the store of another slide (%s); use another folder, or --force "
                        "to replace it",
                        path, target, old->source_name);
-    struct err how = {0};
-    if (describe_difference(j, &how))
+    if (describe_difference(j, how))
         return err_set(e,
                        "%s: its store %s was made %s; use another folder, or --force to replace it",
-                       path, target, how.msg);
+                       path, target, how->msg);
     return PLAN_SKIP;
 }
 
 /* As judge_store, with what the existing store was made from. */
-static int judge_existing(const char *path, const char *target, struct judged *j, struct err *e)
+static int judge_existing(const char *path, const char *target, struct judged *j, struct err *how,
+                          struct err *e)
 {
     j->n_made_from = store_read_sources(target, &j->made_from, e);
     if (j->n_made_from < 0)
         return -1;
     j->same_files =
         store_same_sources(j->made_from, j->n_made_from, j->sources->list, j->sources->n);
-    const int r = judge_store(path, target, j, e);
+    const int r = judge_store(path, target, j, how, e);
     free(j->made_from);
     return r;
 }
 
 int plan_judge(const char *path, const char *target, const struct store_info *new,
                const struct sources *sources, const struct convert_options *o,
-               struct store_info *old, struct err *e)
+               struct store_info *old, struct err *how, struct err *e)
 {
     struct judged j = {.old = old, .new = new, .keep = o->keep, .sources = sources};
     const bool force = o->force;
@@ -239,7 +240,7 @@ int plan_judge(const char *path, const char *target, const struct store_info *ne
                                "%s: the existing file cannot be read as a store (%s); use another "
                                "folder, or --force to replace it",
                                target, why.msg);
-    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, target, &j, e);
+    case STORE_IS_STORE: return force ? PLAN_MAKE : judge_existing(path, target, &j, how, e);
     case STORE_ERROR: return err_copy(e, &why);
     default:
         return err_set(e,
@@ -264,4 +265,13 @@ bool plan_has_store(const char *path, const char *target)
               files[k].mtime_ns == clock_ns(&st.st_mtim);
     free(files);
     return has;
+}
+
+bool plan_has_others_store(const char *path, const char *target)
+{
+    struct store_info old;
+    struct err ignored;
+    return store_look(target, &old, &ignored) == STORE_IS_STORE &&
+           (strcmp(old.source_name, path_base_name(path)) != 0 ||
+            old.source_tag != folder_tag(path, &ignored));
 }

@@ -29,13 +29,16 @@ enum plan_verdict {
 };
 
 /* Compares `target` with the store that is to be made of `sources`. With --codec keep a store of
- * codec deflate is as good as one of kept tiles. -1: what exists must not be replaced. */
+ * codec deflate is as good as one of kept tiles. -1: what exists must not be replaced; if it is a
+ * store of the slide made with other options, *how says with which. */
 int plan_judge(const char *path, const char *target, const struct store_info *new,
                const struct sources *sources, const struct convert_options *o,
-               struct store_info *old, struct err *e);
+               struct store_info *old, struct err *how, struct err *e);
 
 /* Is the file at `target` a store of this slide as it is now, whatever its options? By name, size
  * and time of the slide's file. */
 bool plan_has_store(const char *path, const char *target);
+/* Is it a store of another slide, by name and folder of its file? */
+bool plan_has_others_store(const char *path, const char *target);
 
 #endif

@@ -55,6 +55,8 @@ struct outcomes {
     /* slides */
     int64_t converted, skipped, damaged, failed, stopped, not_begun;
     int64_t trouble;                          /* of those failed: err_is_trouble */
+    int64_t others;                           /* of those failed: made with other options */
+    struct err other, other_message;          /* with which the first of them was made, and that */
     double source_bytes, store_bytes, pixels; /* of converted slides */
     struct failed_list *failures;             /* NULL: the output is a file */
     int64_t memory;                           /* the processes' peaks, bytes */
@@ -202,13 +204,36 @@ static void note_failure(struct outcomes *r, const struct outcome *i, const stru
     failed_list_add(r->failures, i->path, i->below, i->output, why->msg);
 }
 
+/* One line says of all slides that their stores were made with other options. */
+static void note_other(struct outcomes *r, const struct err *why, const char *how)
+{
+    if (r->others++ > 0)
+        return;
+    err_set(&r->other, "%s", how);
+    err_copy(&r->other_message, why);
+}
+
+static void say_others(const struct outcomes *r, int64_t slides)
+{
+    if (r->others == 1)
+        cli_say("%s", r->other_message.msg);
+    else if (r->others > 1)
+        cli_say("%s: %" PRId64 " of %" PRId64 " slides have a store made with other options (the "
+                "first: %s), which is kept; use another folder, or --force to replace them",
+                r->o->output, r->others, slides, r->other.msg);
+}
+
 /* A slide without a store. The message names it. */
-static void outcomes_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
+static void outcomes_failure(struct outcomes *r, const struct outcome *i,
+                             const struct convert_report *p, const struct err *why)
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
     note_failure(r, i, why);
-    cli_say("%s", why->msg);
+    if (p->other_options[0])
+        note_other(r, why, p->other_options);
+    else
+        cli_say("%s", why->msg);
     if (r->o->json)
         json_line(i, "failed", NULL, why);
 }
@@ -524,6 +549,7 @@ static bool go_ahead(struct batch *b, size_t k)
     if (store_is_busy(b, k))
         return false;
     const bool go = !anonymous_note(b->o->key, n->answer->name, i->path, &failed.why);
+    failed.stopped = stop_signal() != 0;
     crew_reply(b->crew, n->seat, go);
     n->state = ENTRY_BEGUN;
     if (!go)
@@ -558,12 +584,13 @@ static void take_event(struct batch *b, const struct crew_event *v)
 
 /* --- reports, in order --- */
 
-/* The store of a slide below the output folder, if no other slide has this store. */
+/* The store of a slide below the output folder, if it is no other slide's. */
 static const char *output_of(const struct batch *b, const struct input *i)
 {
     const size_t n = strlen(b->o->output);
     const bool below = i->target && i->alone && !strncmp(i->target, b->o->output, n);
-    return below ? i->target + n + strspn(i->target + n, "/") : "";
+    const bool own = below && !plan_has_others_store(i->path, i->target);
+    return own ? i->target + n + strspn(i->target + n, "/") : "";
 }
 
 static void report_slide(struct batch *b, size_t k)
@@ -582,7 +609,7 @@ static void report_slide(struct batch *b, size_t k)
         b->stop_said = true;
         b->outcomes.stopped++;
     } else if (a->bad)
-        outcomes_failure(&b->outcomes, &o, &a->why);
+        outcomes_failure(&b->outcomes, &o, &a->report, &a->why);
     else
         outcomes_slide(&b->outcomes, &o, &a->report);
     fflush(stdout);
@@ -684,7 +711,7 @@ static int convert_slides(struct batch *b, struct err *e)
         report_slides(b, false);
         show_progress(b);
     }
-    return 0;
+    return b->outcomes.stopped > 0 ? stop_check(e) : 0;
 }
 
 /* -1: the run ended before all slides were done. */
@@ -759,6 +786,7 @@ static int run_batch(struct batch *b, char **words, int n)
     bad = bad || convert_all(b, &e) || failed_list_write(b->outcomes.failures, b->o->quiet, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
+    say_others(&b->outcomes, (int64_t)b->in.n);
     outcomes_end(&b->outcomes);
     return bad ? failed : outcomes_status(&b->outcomes);
 }
