@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 import reference
+import tissue_rules
 from check_features import (COUNTED, DAMAGED, EDGE, LEFT_OUT, MISSING, NO_TISSUE, check_derived, check_steps, compare_result, percent_of, slide_of,
                             tissue_areas, touching)
 from lib import *
@@ -201,6 +202,176 @@ def test_what_the_glass_shows():
                 expect(value is None or abs(got - value) < 1e-6, "%s: glass_%s %s, not %s", path, name, got, value)
             found += want["gray"] is not None
     expect(found, "no slide had glass")
+
+
+SAMPLED_ROWS = 4  # of tiles that are decoded anyway, one row in so many counts (convert/tissue/tissue.h)
+
+
+def tissue_of(path, rule, r):
+    """The mask of a store of tiles that are not JPEG, of one level, from its pixels; glass and dark of the rule `saturation`."""
+    p = pixels(path)
+    high, wide, _ = p.shape
+    mean = np.stack([np.stack([p[y:y + 32:SAMPLED_ROWS, x:x + 32].reshape(-1, 3).mean(0) for x in range(0, wide, 32)]) for y in range(0, high, 32)])
+    if rule:
+        return tissue_rules.by_thresholds(mean, *rule), None, None
+    mask, glass, dark = tissue_rules.by_saturation(mean)
+    return tissue_rules.closed(mask), glass, dark
+
+
+def without_small(mask, cells):
+    """Without the pieces of fewer cells; cells that share a side or a corner are one piece."""
+    mask, out = mask.copy(), np.zeros_like(mask)
+    for first in zip(*np.nonzero(mask)):
+        piece, at = [first] if mask[first] else [], 0
+        mask[first] = False
+        while at < len(piece):
+            y, x = piece[at]
+            at += 1
+            for b in range(max(0, y - 1), min(mask.shape[0], y + 2)):
+                for a in range(max(0, x - 1), min(mask.shape[1], x + 2)):
+                    if mask[b, a]:
+                        mask[b, a] = False
+                        piece.append((b, a))
+        for at_cell in piece if len(piece) >= cells else ():
+            out[at_cell] = True
+    return out
+
+
+def test_where_the_tissue_is():
+    r = random.Random(SEED)
+    print("# ORACLE_SEED=%d" % SEED)
+    for k in range(by_tier(3, 12, 80)):
+        slide = made("--size", "%dx%d" % (r.randint(300, 900), r.randint(300, 900)), "--tile", r.choice(("64", "128", "256")), "--compression",
+                     r.choice(("deflate", "lzw", "none")), "--stain", r.choice(("he", "pale", "ihc")), "--seed", SEED % 1000 + k,
+                     "--tissue-fraction", r.choice(("0.02", "0.2", "0.5", "0.9", "1")), name="tissue")
+        rule = r.choice((None, None, (r.randint(0, 255) / 256, r.randint(0, 80) / 256)))
+        least = r.choice((0, 0, 3, 10))
+        options = ["--tissue-thresholds", "%g,%g" % rule] if rule else []
+        options += ["--tissue-min-area", least * 1024] * (least > 0)
+        path = store(slide, "--codec", r.choice(("none", "deflate")), "--stripe-rows", r.choice((256, 1024)), *options)
+        want, glass, dark = tissue_of(path, rule, r)
+        want = without_small(want, least) if least else want
+        with h5py.File(path, "r") as f:
+            mask, attributes = f["tissue/mask"][()], dict(f["tissue/mask"].attrs)
+        what = "%s %s: %d of %d cells, %s, not %s" % (path, options, (mask != want).sum(), mask.size, attributes, (glass, dark))
+        expect((mask != want).mean() <= (0 if mask.size < 500 else 0.002), what)
+        expect(abs(attributes["tissue_fraction"] - mask.mean()) < 1e-12, "fraction: %s", what)
+        expect(rule or (attributes["glass"] == glass and abs(attributes["dark"] - dark) < 1e-6), "%s", what)
+
+
+# --- the slide's JPEG tiles ---
+
+class Bits:
+    """Of an entropy-coded segment."""
+
+    def __init__(self, data):
+        self.data, self.at, self.end = data.replace(b"\xff\0", b"\xff") + b"\xff" * 8, 0, 8 * len(data)
+
+    def peek(self, n):
+        byte = self.at >> 3
+        return int.from_bytes(self.data[byte:byte + 5], "big") >> (40 - (self.at & 7) - n) & ((1 << n) - 1)
+
+    def take(self, n):
+        value = self.peek(n) if n else 0
+        self.at += n
+        return value
+
+
+def huffman(counts, symbols):
+    """By the next 16 bits: (bits of the code, symbol)."""
+    table, code, k = [(0, 0)] * 65536, 0, 0
+    for n in range(1, 17):
+        for _ in range(counts[n - 1]):
+            table[code << 16 - n:code + 1 << 16 - n] = [(n, symbols[k])] * (1 << 16 - n)
+            code, k = code + 1, k + 1
+        code <<= 1
+    return table
+
+
+def luma_coefficients(jpeg, known):
+    """[blocks][10]: the first ten coefficients of each luma block of a baseline JPEG (ITU-T T.81), as they are quantised; the DC one is 0."""
+    at, tables, out = 2, {}, []
+    while True:
+        marker, n = jpeg[at + 1], int.from_bytes(jpeg[at + 2:at + 4], "big")
+        body = jpeg[at + 4:at + 2 + n]
+        at += 2 + n
+        if marker == 0xc4:
+            while body:
+                kind, counts = body[0], body[1:17]
+                symbols = body[17:17 + sum(counts)]
+                tables[kind] = known.setdefault((counts, symbols), None) or known.update({(counts, symbols): huffman(counts, symbols)}) or known[counts, symbols]
+                body = body[17 + sum(counts):]
+        elif marker == 0xc0:
+            high, wide = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
+            factors = [(body[6 + 3 * k + 1] >> 4, body[6 + 3 * k + 1] & 15) for k in range(body[5])]
+        elif marker == 0xda:
+            which = [(body[2 + 2 * k] >> 4, body[2 + 2 * k] & 15) for k in range(body[0])]
+            break
+    factors = factors if len(factors) > 1 else [(1, 1)]
+    units = -(-wide // (8 * factors[0][0])) * -(-high // (8 * factors[0][1]))
+    segments = re.split(b"\xff[\xd0-\xd7]", jpeg[at:jpeg.rindex(b"\xff\xd9")])
+    per = -(-units // len(segments))
+    for s, data in enumerate(segments):
+        bits = Bits(data)
+        for _ in range(min(per, units - s * per)):
+            for k, (h, v) in enumerate(factors):
+                dc, ac = tables[which[k][0]], tables[16 | which[k][1]]
+                for _ in range(h * v):
+                    block = block_of(bits, dc, ac)
+                    out += [block] if k == 0 else []
+    return np.array(out)
+
+
+def block_of(bits, dc, ac):
+    block = [0] * 10
+    n, size = dc[bits.peek(16)]
+    bits.at += n + size
+    z = 1
+    while z < 64:
+        n, symbol = ac[bits.peek(16)]
+        bits.at += n
+        run_length, size = symbol >> 4, symbol & 15
+        if size == 0 and run_length < 15:
+            break
+        z += run_length
+        value = bits.take(size)
+        if size and z < 10:
+            block[z] = value if value >> size - 1 else value - (1 << size) + 1
+        z += 1
+    return block
+
+
+def twice_of(blocks):
+    """convert/tile/sample.h: the mean over z of the largest rise of S(f)."""
+    rises = []
+    for z in range(1, 10):
+        size = np.abs(blocks[:, z])
+        n = np.bincount(size[(size >= 1) & (size <= 64)], minlength=65)[1:65]
+        if n.sum() >= 500:
+            f = np.arange(129) / 256
+            s = (n * np.cos(2 * np.pi * f[:, None] * np.arange(1, 65))).sum(1) / n.sum()
+            rises.append((s - np.minimum.accumulate(s)).max())
+    return min(np.mean(rises), 1) if rises else None
+
+
+def test_whether_the_tiles_were_compressed_twice():
+    r, known = random.Random(SEED), {}
+    print("# ORACLE_SEED=%d" % SEED)
+    for k in range(by_tier(2, 6, 40)):
+        before, ycbcr = r.choice((None, r.randint(20, 70))), r.random() < 0.5
+        options = ["--quality", r.randint(40, 95)] + ["--before", before] * (before is not None)
+        options += ["--photometric", "ycbcr", "--subsampling", r.choice(("444", "422", "420"))] * ycbcr
+        slide = made("--size", "%dx%d" % (r.randint(300, 700), r.randint(300, 700)), "--tile", r.choice(("128", "240")), "--seed", SEED % 1000 + k, *options,
+                     name="twice")
+        path = store(slide, "--codec", "jpeg")
+        with h5py.File(path, "r") as f:
+            got, group = f.attrs.get("jpeg_twice"), f["groups/00001"]
+            rows, columns = group["tile_status"].shape
+            side = f.attrs["chunk_rows"], f.attrs["chunk_cols"]
+            expect(f.attrs["group_count"] == 1 and rows * columns <= 64, "the sample is all tiles")
+            chunks = [group["pixels"].id.read_direct_chunk((y * side[0], x * side[1], 0))[1] for y in range(rows) for x in range(columns)]
+        want = twice_of(np.concatenate([luma_coefficients(c, known) for c in chunks]))
+        expect((got is None) == (want is None) and (want is None or abs(got - want) < 1e-6), "%s: %s, not %s", options, got, want)
 
 
 if __name__ == "__main__":
