@@ -479,7 +479,7 @@ def test_folder_of_masks_and_resuming():
     says(run(WSI2H5, *again).err, "2 skipped (up to date)")
     png(os.path.join(masks, "a.png"), two)
     says(run(WSI2H5, *again, status=1).err, "a.h5 was made with another tissue map: mask ", "--force", "1 skipped")
-    says(run(WSI2H5, "-o", out, slides, status=1).err, "was made with another tissue map: mask ")
+    says(run(WSI2H5, "-o", out, slides, status=1).err, "made with other options (the first: with another tissue map: mask ")
     os.unlink(os.path.join(masks, "a.png"))
     says(run(WSI2H5, "--force", *again, status=1).err, "a.svs: no tissue mask", "has no file a.png or .geojson", "1 converted")
     with h5py.File(os.path.join(out, "a.h5"), "r") as f:
