@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 
 from lib import *
+from tiffpatch import write_tiled
 
 SIZE = ("--size", "1700x2300")
 
@@ -290,6 +291,59 @@ def test_units_of_any_shape():
                     ("--sigma", "4", "--stride", "50")):
         want = numbers(spectrum(s, *options, "-j", "1"))
         equal(numbers(spectrum(s, *options, "-j", "3", "--memory", "24M")), want, " ".join(options))
+
+
+# --- what must not depend on where the pixels lie ---
+
+MAPS = ("mean_db", "std_db", "level_db", "focus_db", "fine_db", "sharp_db", "gray")
+
+
+def of_picture(p, *options):
+    """Histogram and maps of a picture, uint8 [height][width][3]."""
+    slide = write_tiled(os.path.join(tmp(), "a.tif"), [np.ascontiguousarray(p[:, :, c]) for c in range(3)], side=128)
+    out = os.path.join(tmp("store"), "a.h5")
+    run(WSI2H5, "-q", "--no-tissue", "--codec", "none", "-o", out, slide)
+    with h5py.File(spectrum(out, *options), "r") as f:
+        (s,) = f["slides"].values()
+        return s["histogram"][()].astype(np.int64), {m: s["window_" + m][()].astype(float) for m in MAPS}
+
+
+def textured(height, width, seed):
+    """Pieces of different sharpness and colour."""
+    r = np.random.default_rng(seed)
+    p = r.integers(0, 256, (height, width, 3)).astype(float)
+    for k in range(6):
+        y, x = r.integers(0, height - 60), r.integers(0, width - 60)
+        part = p[y:y + height // 3, x:x + width // 3]
+        part[:] = part.mean((0, 1)) + (part - part.mean((0, 1))) * r.random()
+    return np.uint8(p)
+
+
+def test_crops_have_the_windows_of_the_whole():
+    """Bit for bit, but for those at the crop's own border."""
+    p = textured(1100, 1300, 1)
+    for n, s, (y, x) in ((128, 64, (64, 192)), (256, 128, (128, 256)), (64, 50, (150, 50))):
+        options = ("--window", n, "--stride", s)
+        _, whole = of_picture(p, *options)
+        _, part = of_picture(p[y:y + n + 5 * s, x:x + n + 6 * s], *options)
+        for name in MAPS:
+            got, want = part[name][1:-1, 1:-1], whole[name][y // s + 1:y // s + 5, x // s + 1:x // s + 6]
+            expect(got.shape == (4, 5) and np.array_equal(got, want), "%s of windows of %d: %s, not %s", name, n, got, want)
+
+
+def test_turned_and_mirrored_pictures_have_turned_and_mirrored_maps():
+    """Within what float32 rounds."""
+    n, s = 128, 64
+    p = textured(n + 9 * s, n + 11 * s, 2)
+    counts, maps = of_picture(p, "--window", n, "--stride", s)
+    for name, change in (("half a turn", lambda a: np.rot90(a, 2)), ("a quarter", np.rot90), ("mirrored", np.fliplr), ("transposed", lambda a: np.swapaxes(a, 0, 1))):
+        got, of_got = of_picture(change(p), "--window", n, "--stride", s)
+        moved = np.abs(got - counts).sum() / 2 / counts.sum()
+        expect(got.sum() == counts.sum() and moved < 0.002, "%s: %.5f of the mass in another bin", name, moved)
+        for m in MAPS:
+            least = 1 if m.endswith("db") and m[:-3] not in ("mean", "std") else 0 if m == "gray" else 1e-3
+            away = np.abs(of_got[m] - change(maps[m])).max()
+            expect(away <= least, "%s: %s differs by %g", name, m, away)
 
 
 main(globals())

@@ -395,12 +395,17 @@ OF_ROWS = (["info"], ["info", "--csv"], ["info", "--json"], ["info", "--histogra
 OF_RESULTS = (["plot", "--map", "--slide", "one", "-o", "m.svg"], ["map", "-q", "-o", "maps/"], ["map", "-q", "--slide", "one", "--format", "all", "-o", "all/"],
               ["map", "-q", "--feature", "focus", "--format", "geojson", "--class", "x", "--below", "-20", "-o", "places/"], ["verify"], ["report", "-q", "-o", "r.html"],
               ["report", "-q", "--csv", "r.csv", "--multiqc", "r.json", "-o", "r.html"], ["merge", "-q", "-o", "copies.h5"], ["compare"])
+SCORES = "x,y,size,value\n0,0,256,0.5\n256,0,256,0.9\n256,512,256,0.1\n"
+OF_SIZES = (["map", "-q", "--scores", "s.csv", "--slide", "one", "-o", "scores/"],  # need what a row has
+            ["map", "-q", "--scores", "s.csv", "--slide", "one", "--cell", "128", "--format", "all", "-o", "all/"])
 OF_STORES = (["lookup"], ["tune"], ["run", "-q", "--device", "cpu", "-o", "r/"], ["run", "-q", "--device", "cpu", "-o", "r.h5"])
 
 
 def call(argv, folder, path, status):
     """A command in an empty folder; compare takes the file twice."""
     here = tmp()
+    if "--scores" in argv:
+        put_file(os.path.join(here, "s.csv"), SCORES)
     given = [path, path] if argv[0] == "compare" else [path]
     p = run(H5SPEC, *argv, *given, status=status, cwd=here)
     expect(status == 0 or argv[0] not in ("plot", "merge") or not os.listdir(here), "%s left %s", argv, os.listdir(here))
@@ -411,7 +416,7 @@ def test_all_commands_on_all_forms():
     """Folder, merged file, table, tables with one result that is lost: an answer or a clear error. `plot --map` of a table was a crash."""
     folder, table, plain = both()
     for path in (results(folder), plain, table):
-        for argv in (*OF_ROWS, *OF_RESULTS):
+        for argv in (*OF_ROWS, *OF_SIZES, *OF_RESULTS):
             call(argv, folder, path, 2 if argv == ["compare"] and os.path.isdir(path) else 0)  # of two files alone
         for argv in OF_STORES:
             says(call(argv, folder, path, None).err, "result", "store")
@@ -419,7 +424,7 @@ def test_all_commands_on_all_forms():
         lost = results(folder, "one.h5")
         whole, at = bytes_in(lost), os.stat(lost)
         accident(lost)
-        for argv in OF_ROWS:
+        for argv in (*OF_ROWS, *OF_SIZES):
             call(argv, folder, table, 0)
         merged(folder, table, name="again.h5")
         for argv in OF_RESULTS:
