@@ -18,8 +18,9 @@
  * (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
  *
  * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
- * 1/8, or the tiles that are converted anyway: of these every fourth row from their first on. Colours arrive one row of tiles after the other, so
- * sums are kept only for the rows of cells that are not complete; a complete cell takes two bytes.
+ * 1/8, or the tiles that are converted anyway: of these every fourth row from their first on.
+ * Colours arrive one row of tiles after the other, so sums are kept only for the rows of cells that
+ * are not complete; a complete cell takes two bytes.
  */
 #ifndef WSI_TISSUE_H
 #define WSI_TISSUE_H
