@@ -363,10 +363,13 @@ static int open_store(struct job *j, struct err *e)
     if (!(j->store = store_open(j->path, e)))
         return -1;
     describe(j);
+    const struct stream_setup *setup = j->terms->setup;
     const int64_t damaged = store_info(j->store)->tiles_damaged;
-    if (j->terms->setup->reject_damaged && damaged > 0)
+    if (setup->reject_damaged && damaged > 0)
         return err_set(e, "%s: %" PRId64 " damaged tile%s; rejected (--on-damage fail)", j->path,
                        damaged, damaged == 1 ? "" : "s");
+    if (setup->opened && setup->opened(setup->ctx, j->number, j->result.quickhash, e))
+        return -1;
     if (result_slide_alloc(&j->result, p, e))
         return err_add(e, "%s", j->path);
     if (choose_groups(j, &first_wy, &end_wy, e) || job_choose_places(j, e) ||

@@ -54,6 +54,7 @@ struct loop {
     int before_start;     /* of these, the one before `start`; NONE: it is the first */
     int start;            /* the first of these that may start; NONE: none may */
     int inside;           /* items that are in a place */
+    int busy;             /* threads in work */
     int64_t taken;        /* items that source has produced */
     bool drains;          /* source waits until nothing is inside */
     bool held;            /* source waits for an event */
@@ -84,7 +85,7 @@ static bool may_take(const struct loop *l)
 
 static bool may_start(const struct loop *l)
 {
-    return l->start != NONE;
+    return l->start != NONE && (!l->ops->most || l->busy < 1 || l->busy < l->ops->most(l->ctx));
 }
 
 static bool may_idle(const struct loop *l)
@@ -223,10 +224,12 @@ static void start(struct loop *l, int thread, bool is_caller)
     if (l->last_wait == place)
         l->last_wait = l->before_start;
     at->state = PLACE_WORKS;
+    l->busy++;
     wake(l, true);
     pthread_mutex_unlock(&l->lock);
     const int r = l->ops->work(l->ctx, slot(l, place), thread, &e);
     pthread_mutex_lock(&l->lock);
+    l->busy--;
     l->held = false;
     if (r < 0)
         fail(l, &e);

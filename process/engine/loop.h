@@ -72,6 +72,8 @@ struct loop_ops {
     bool (*due)(void *ctx);
     /* One step of the calling thread's other duties. Returns 0, or -1 and sets e. */
     int (*idle)(void *ctx, struct err *e);
+    /* How many threads may be in work now, asked at every event. NULL: all. Any thread. */
+    int (*most)(void *ctx);
 };
 
 /*

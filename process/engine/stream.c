@@ -298,12 +298,19 @@ static int sink(void *ctx, void *slot, struct err *e)
 
 /* --- the run --- */
 
+static int most_threads(void *ctx)
+{
+    const struct stream *s = ctx;
+    return atomic_load(s->setup->threads_now);
+}
+
 /* Bytes of buffers per device, of which `best` serve the backend best. Buffers on a device need not
  * grow with the memory of the host. */
 static int64_t buffer_memory(const struct stream_setup *setup, int64_t best)
 {
     const int64_t each = setup->memory / setup->use->n;
-    const int64_t of_use = setup->use->threads * setup->use->backend->thread_memory;
+    const int threads = setup->threads_now ? atomic_load(setup->threads_now) : setup->use->threads;
+    const int64_t of_use = threads * setup->use->backend->thread_memory;
     if (setup->memory && (setup->use->backend->layout == SPECTRUM_ROWS || each < best))
         return each;
     return of_use > 0 && of_use < best ? of_use : best;
@@ -368,7 +375,8 @@ int stream_run(const struct stream_setup *setup, struct err *e)
                                  .sink = sink,
                                  .queues = setup->use->n + 1,
                                  .due = due,
-                                 .idle = idle};
+                                 .idle = idle,
+                                 .most = setup->threads_now ? most_threads : NULL};
     int r = loop_run(&ops, &s, s.items, sizeof *s.items, s.depth, setup->use->threads, e);
     while (r == 0 && due(&s))
         r = idle(&s, e);

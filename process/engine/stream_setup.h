@@ -10,6 +10,7 @@
 #include "process/engine/regions.h"
 #include "process/spectrum/spectrum.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,9 +28,15 @@ struct stream_setup {
     int64_t memory; /* bytes for pixels in flight; 0: what serves the backend best */
     int64_t first_group, last_group; /* from 1; 0, 0: all */
     bool reject_damaged;             /* a store with damaged tiles fails */
+    const atomic_int *threads_now;   /* of the threads of `use`, those that may work now: looked at
+                                        while they work. NULL: all */
 
-    /* All callbacks run on the calling thread. */
     void *ctx;
+    /* Store k is open: may its slide be computed? -1: no, e names the store. Any thread. NULL: all
+     * may. */
+    int (*opened)(void *ctx, int64_t k, const char *quickhash, struct err *e);
+
+    /* All callbacks from here on run on the calling thread. */
     /* Store k is done; called in the order of paths. `slide` is its result, or NULL, and then `why`
      * names the store and says why not. Both are valid during the call. -1 ends the run. */
     int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why,

@@ -106,7 +106,7 @@ struct spectrum {
     int64_t block; /* columns of windows of a unit */
     float *buffers;
     size_t buffer_bytes;
-    struct scratch *scratch; /* [threads] */
+    struct scratch *scratch; /* [threads]; made when a thread computes first */
     int threads;
 };
 

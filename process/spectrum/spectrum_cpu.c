@@ -34,6 +34,7 @@ static void close_scratch(struct scratch *w)
     free(w->bins);
     free(w->lines);
     free(w->steps);
+    *w = (struct scratch){.rows = NULL};
 }
 
 static void free_all(struct spectrum *b)
@@ -141,29 +142,17 @@ static void open_tables(struct spectrum *b)
     make_cells(b);
 }
 
-static int open_scratches(struct spectrum *b, struct err *e)
-{
-    b->scratch = memory_need((size_t)b->threads, sizeof *b->scratch);
-    for (int t = 0; t < b->threads; t++)
-        if (open_scratch(b, &b->scratch[t]))
-            return err_memory(e);
-    return 0;
-}
-
 static int cpu_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                     struct err *e)
 {
     struct spectrum *b = memory_need(1, sizeof *b);
-    (void)note;
+    (void)note, (void)e;
     b->params = s->params;
     b->threads = s->threads;
     b->lanes = lanes_best();
     choose_unit(b);
     open_tables(b);
-    if (open_scratches(b, e)) {
-        free_all(b);
-        return -1;
-    }
+    b->scratch = memory_need((size_t)b->threads, sizeof *b->scratch);
     u->devices[0] = b;
     u->labels[0] = (struct spectrum_label){"CPU", -1};
     u->n = 1;
@@ -287,8 +276,12 @@ static int cpu_compute(struct spectrum *b, const struct spectrum_slab *s, int64_
                        struct spectrum_thread *t, struct result_counts *counts, struct err *e)
 {
     const struct unit u = unit_of(b, s, k);
-    (void)e;
-    cpu_unit_compute(b, &u, &b->scratch[t->number], counts);
+    struct scratch *w = &b->scratch[t->number];
+    if (!w->rows && open_scratch(b, w)) {
+        close_scratch(w);
+        return err_memory(e);
+    }
+    cpu_unit_compute(b, &u, w, counts);
     return 0;
 }
 

@@ -108,6 +108,16 @@ static int open_any(struct spectrum_use *u, const struct spectrum_setup *s, stru
     return open_backend(u, &spectrum_cpu, s, &more, e);
 }
 
+void spectrum_settle(struct spectrum_choice *c, struct err *note)
+{
+    struct err why = {0};
+    *note = (struct err){0};
+    if (c->kind != SPECTRUM_AUTO || spectrum_has_cuda(&why))
+        return;
+    c->kind = SPECTRUM_CPU;
+    err_set(note, "using the CPU: %s", why.msg);
+}
+
 int spectrum_open(struct spectrum_use *u, const struct spectrum_setup *s, struct err *note,
                   struct err *e)
 {
