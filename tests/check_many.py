@@ -235,4 +235,5 @@ def test_the_same_slide_twice_under_hidden_names_gets_one_store():
     expect(counts[0] == counts[1], "%s", counts)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -89,6 +89,17 @@ const char *memory_note(void **set, const char *text, const char *of)
     return (*first)->of;
 }
 
+static int against_text(const void *text, const void *b)
+{
+    return strcmp(text, ((const struct noted *)b)->text);
+}
+
+const char *memory_noted(void *const *set, const char *text)
+{
+    struct noted *const *found = tfind(text, set, against_text);
+    return found ? (*found)->of : NULL;
+}
+
 void memory_forget(void **set)
 {
     tdestroy(*set, free);

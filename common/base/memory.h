@@ -44,6 +44,8 @@ void *memory_grow(void *list, int64_t n, size_t each);
 /* A set of texts begins as NULL. Adds a text to it, with another one, `of`; both are copied. NULL:
  * the text is new; else the `of` with which it was added. */
 const char *memory_note(void **set, const char *text, const char *of);
+/* The `of` with which the text was added; NULL: it was not. */
+const char *memory_noted(void *const *set, const char *text);
 /* Frees a set, which is empty then. */
 void memory_forget(void **set);
 

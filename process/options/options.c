@@ -130,7 +130,10 @@ static const struct command_option run_rows[] = {
     {NULL, 0, "device", "auto|cpu|cuda[:N,...]",
      "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
      COMMAND_CALL(set_device)},
-    {NULL, 'j', "threads", "N", "number of threads", COMMAND_THREADS(threads)},
+    {NULL, 'j', "threads", "N",
+     "number of threads; on a CPU, several stores are computed at once, each in a process of its "
+     "own, if -o is a folder",
+     COMMAND_THREADS(threads)},
     JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
@@ -149,7 +152,8 @@ static const struct command_option run_rows[] = {
      "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged)},
     {NULL, 0, "memory", "BYTES",
      "memory for pixels that are loaded but not yet computed (default: 128M per thread and at "
-     "most 512M on a CPU; 1536M per GPU, or 2304M if it decodes tiles)",
+     "most 512M per store on a CPU; 1536M per GPU, or 2304M if it decodes tiles); with it, a CPU "
+     "computes one store after the other",
      COMMAND_BYTES(memory, 1 << 20, INT64_C(1) << 50)},
     {NULL, 0, "io", "auto|direct|buffered|gds",
      "how stores are read: direct (past the page cache), buffered, or gds (by the GPU itself, "

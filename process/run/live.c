@@ -105,7 +105,8 @@ struct live {
     int64_t newest[NEWEST];     /* numbers of slides that were done last; 0: none */
     struct failed failed[MOST_FAILURES];
     struct result_params params;
-    bool broken; /* a file could not be written; it has been reported */
+    bool broken;    /* a file could not be written; it has been reported */
+    bool stateless; /* another process writes the state */
 };
 
 /* Seconds from one update to the next: a tenth of the run so far, so that short runs show
@@ -192,8 +193,8 @@ static void write_state(struct live *l, const char *status)
 {
     struct live_file t = {.f = NULL};
     const double now = clock_now();
-    int bad = file_begin(&t, l, "state.js");
-    if (!bad) {
+    int bad = l->stateless ? 0 : file_begin(&t, l, "state.js");
+    if (!bad && t.f) {
         put_state(l, t.f, status, now);
         bad = file_end(&t, 0);
     }
@@ -310,6 +311,23 @@ void live_progress(struct live *l, int64_t k, const struct result_slide *s, int6
     update_end(l);
 }
 
+void live_leave_state(struct live *l)
+{
+    l->stateless = true;
+}
+
+void live_working(struct live *l, int64_t k, int64_t windows, double done)
+{
+    if (clock_now() - l->shown < every(l))
+        return;
+    update_begin(l);
+    l->current = k + 1;
+    l->share = fmax(l->share, done);
+    l->computing = windows;
+    write_state(l, "running");
+    update_end(l);
+}
+
 static void note_failure(struct live *l, const char *path, const char *why)
 {
     if (l->failures < MOST_FAILURES) {
@@ -324,7 +342,7 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
                 const char *why, double done)
 {
     update_begin(l);
-    l->share = done;
+    l->share = fmax(l->share, done); /* others that are at work may be further */
     if (l->current == k + 1)
         l->current = l->computing = 0;
     if (!s) {
@@ -334,7 +352,8 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
         l->windows += s->counts.windows;
         memmove(l->newest + 1, l->newest, (NEWEST - 1) * sizeof *l->newest);
         l->newest[0] = k + 1;
-        show(l, k + 1, s, s->ny);
+        if (s->maps[SHOWN_MAP].values)
+            show(l, k + 1, s, s->ny);
     }
     if (l->now.clock - l->shown >= every(l))
         write_state(l, "running");

@@ -39,6 +39,12 @@ void live_progress(struct live *l, int64_t k, const struct result_slide *s, int6
 /* Store k is done, or failed with a reason (then s is NULL). */
 void live_slide(struct live *l, int64_t k, const char *path, const struct result_slide *s,
                 const char *why, double done);
+/* From now on the calling process, a copy of the one that has opened l, writes N.js and N.png of
+ * its own slides alone; the other one calls live_working() for these, and live_slide() with slides
+ * that have no maps. */
+void live_leave_state(struct live *l);
+/* As live_progress(), of a store that another process works on: `windows` of it are computed. */
+void live_working(struct live *l, int64_t k, int64_t windows, double done);
 /* Writes the last state; frees l. NULL is fine. */
 void live_close(struct live *l, enum live_end how);
 

@@ -12,6 +12,7 @@
 #include "common/result/same_resolution.h"
 #include "common/store/store_read.h"
 #include "process/options/commands.h"
+#include "process/run/at_once.h"
 #include "process/run/live.h"
 #include "process/run/results.h"
 #include "process/spectrum/spectrum.h"
@@ -122,6 +123,8 @@ struct run {
     bool mixes;    /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
     struct live *live;    /* NULL without --live */
+    bool at_once;         /* processes of their own write results (at_once.h) */
+    int64_t memory;       /* their peaks, bytes */
     struct done *written; /* [n_written]: slides of the one file, with --json; owned */
     int64_t n_written;
     struct failed_list *failures; /* NULL: none is written */
@@ -136,12 +139,7 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
     if (r->o->allow_duplicates || !*quickhash)
         return 0;
     const char *first = memory_note(&r->seen, quickhash, path);
-    if (!first)
-        return 0;
-    return err_set(e,
-                   "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
-                   "both",
-                   path, first);
+    return first ? at_once_same(path, first, e) : 0;
 }
 
 /* --- reports --- */
@@ -308,6 +306,12 @@ static void report_live(struct run *r, int64_t k, const struct result_slide *s,
                    r->bytes[k + 1] / r->bytes[r->o->files.n]);
 }
 
+static void show_working(const struct run *r, int64_t k, double windows, double done)
+{
+    if (r->live)
+        live_working(r->live, k, (int64_t)windows, done);
+}
+
 static void close_live(struct run *r, int status)
 {
     live_close(r->live, status == EXIT_STOPPED ? LIVE_STOPPED
@@ -340,6 +344,11 @@ static void report_live(struct run *r, int64_t k, const struct result_slide *s,
     (void)why;
 }
 
+static void show_working(const struct run *r, int64_t k, double windows, double done)
+{
+    (void)r, (void)k, (void)windows, (void)done;
+}
+
 static void close_live(struct run *r, int status)
 {
     (void)r;
@@ -366,7 +375,7 @@ static int put_slide(struct run *r, const char *path, const struct result_slide 
 {
     if (!r->o->quiet)
         run_remarks(path, &r->o->params, s);
-    if (results_put(r->out, s, e)) {
+    if (!r->at_once && results_put(r->out, s, e)) {
         json_store(r, path, e);
         return -1;
     }
@@ -459,7 +468,8 @@ static void last_line(const struct run *r, double seconds)
     cli_say("%" PRId64 " done%s%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s%s, "
             "peak memory %s",
             r->done, taken, empty, skipped, r->failed, other, left, r->counts.windows, moments,
-            clock_text(time, seconds), rate, number_size(memory, (double)cli_peak_memory()));
+            clock_text(time, seconds), rate,
+            number_size(memory, (double)(cli_peak_memory() + r->memory)));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "
                 "draws a page of results, and --force computes them again",
@@ -475,6 +485,59 @@ static void show_progress(void *ctx, int64_t k, double fraction, int64_t windows
     const double all = r->bytes[r->o->files.n];
     progress_item(k, path_base_name(r->o->files.paths[k]), before / all, share / all);
     progress_show(fraction, (double)r->computed + fraction * (double)windows);
+}
+
+/* --- several stores at once --- */
+
+static int report_unwritten(void *ctx, int64_t k, const struct err *why, struct err *e)
+{
+    const struct run *r = ctx;
+    json_store(r, r->o->files.paths[k], why);
+    return err_copy(e, why);
+}
+
+static const char *reported_with(void *ctx, const char *quickhash)
+{
+    const struct run *r = ctx;
+    return memory_noted(&r->seen, quickhash);
+}
+
+static void show_at_once(void *ctx, int64_t k, double fraction, double done, double share,
+                         double windows)
+{
+    const struct run *r = ctx;
+    progress_item(k, path_base_name(r->o->files.paths[k]), done, share);
+    progress_show(fraction, (double)r->computed + windows);
+    show_working(r, k, windows, done + fraction * share);
+}
+
+static void begin_progress(struct run *r)
+{
+    const struct options *o = r->o;
+    progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
+    if (progress_is_on() || r->live)
+        r->bytes = list_sizes(&o->files);
+}
+
+static int compute_at_once(struct run *r, struct err *e)
+{
+    begin_progress(r);
+    const struct at_once a = {.o = r->o,
+                              .out = r->out,
+                              .live = r->live,
+                              .bytes = r->bytes,
+                              .ctx = r,
+                              .report = report_store,
+                              .unwritten = report_unwritten,
+                              .reported = reported_with,
+                              .progress = show_at_once};
+    int64_t memory;
+    r->at_once = true;
+    const int bad = at_once_run(&a, &memory, e);
+    r->at_once = false;
+    r->memory = memory > r->memory ? memory : r->memory;
+    progress_end();
+    return bad;
 }
 
 /* --- the list of stores --- */
@@ -584,9 +647,7 @@ static int drop_finished(struct run *r, struct err *e)
 static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
 {
     const struct options *o = r->o;
-    progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
-    if (progress_is_on() || r->live)
-        r->bytes = list_sizes(&o->files);
+    begin_progress(r);
     const struct stream_setup setup = {.use = use,
                                        .io = o->io,
                                        .params = o->params,
@@ -607,10 +668,10 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
     return bad;
 }
 
-static int open_and_stream(struct run *r, struct err *e)
+static int open_and_stream(struct run *r, const struct spectrum_choice *choice, struct err *e)
 {
     const struct options *o = r->o;
-    const struct spectrum_setup want = {.choice = o->choice,
+    const struct spectrum_setup want = {.choice = *choice,
                                         .params = o->params,
                                         .threads = o->threads,
                                         .memory = o->memory,
@@ -625,6 +686,18 @@ static int open_and_stream(struct run *r, struct err *e)
     bad = bad || stream(r, &use, e);
     spectrum_close(&use);
     return bad ? -1 : 0;
+}
+
+static int compute(struct run *r, struct err *e)
+{
+    const struct options *o = r->o;
+    struct spectrum_choice choice = o->choice;
+    struct err note = {0};
+    if (o->io != STREAM_GDS) /* which needs a GPU */
+        spectrum_settle(&choice, &note);
+    if (*note.msg && !o->quiet)
+        cli_say("%s", note.msg);
+    return at_once_serves(o, &choice) ? compute_at_once(r, e) : open_and_stream(r, &choice, e);
 }
 
 /* Keeps what this run has computed of the one file. */
@@ -644,7 +717,7 @@ static int run_stores(struct run *r)
     int bad = !r->out || failures_begin(&r->failures, r->o, &e);
     bad = bad || drop_finished(r, &e) || open_live(r, &e);
     if (!bad && r->o->files.n > 0)
-        bad = open_and_stream(r, &e);
+        bad = compute(r, &e);
     if (bad)
         end_early(r);
     else

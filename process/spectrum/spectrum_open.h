@@ -8,7 +8,7 @@
 
 /* Reads a --device word: auto, cpu, cuda, or cuda:0,1. */
 int spectrum_parse_choice(const char *word, struct spectrum_choice *c, struct err *e);
-/* Where no CUDA device can be used, SPECTRUM_AUTO becomes SPECTRUM_CPU; *note says why, or is "". */
+/* Where no CUDA device can be used, SPECTRUM_AUTO becomes SPECTRUM_CPU; *note says why, else "". */
 void spectrum_settle(struct spectrum_choice *c, struct err *note);
 /* Opens the chosen backend. With SPECTRUM_AUTO, devices that cannot be used are left out; with none
  * left, the CPU computes. *note says what was taken and why, or is "". Call spectrum_close() either

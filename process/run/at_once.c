@@ -1,0 +1,319 @@
+/* at_once.c - see at_once.h. */
+#include "process/run/at_once.h"
+
+#include "common/base/cli.h"
+#include "common/base/crew_line.h"
+#include "common/base/path.h"
+#include "common/base/progress.h"
+#include "common/base/stop.h"
+#include "common/hdf5/h5_library.h"
+#include "common/store/store.h"
+#include "process/engine/stream.h"
+#include "process/spectrum/spectrum_open.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* What a member says about its slide; first, when it asks, the quickhash alone. */
+struct answer {
+    char quickhash[80];
+    enum { SLIDE_FAILED, SLIDE_UNWRITTEN, SLIDE_DONE } how;
+    bool stopped; /* by a signal */
+    struct err why;
+    struct result_slide slide; /* points to nothing */
+    uint64_t histogram[];      /* [bins] */
+};
+
+/* A run, and in a member what it works on. */
+struct work {
+    const struct at_once *a;
+    int members; /* at most */
+    bool ends;   /* a result could not be written: of the stores at work only those done count */
+    /* in a member */
+    struct spectrum_use use;
+    int64_t item;
+    struct crew_seat *seat;
+    struct answer *answer;
+};
+
+bool at_once_serves(const struct options *o, const struct spectrum_choice *choice)
+{
+    return choice->kind == SPECTRUM_CPU && output_is_folder(o->output, RESULT_ENDING) &&
+           o->files.n > 1 && o->threads > 1 && !o->memory;
+}
+
+int at_once_same(const char *path, const char *first, struct err *e)
+{
+    return err_set(e,
+                   "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
+                   "both",
+                   path, first);
+}
+
+static const char *path_of(const struct work *w, int64_t item)
+{
+    return w->a->o->files.paths[item];
+}
+
+/* --- a member --- */
+
+static int ask(void *ctx, int64_t k, const char *quickhash, struct err *e)
+{
+    struct work *w = ctx;
+    struct answer *a = w->answer;
+    (void)k;
+    if (w->a->o->allow_duplicates)
+        return 0;
+    snprintf(a->quickhash, sizeof a->quickhash, "%s", quickhash);
+    if (crew_ask(w->seat, a))
+        return 0;
+    return stop_check(e) ? -1 : err_set(e, "given up");
+}
+
+static void note_progress(void *ctx, int64_t k, double fraction, int64_t windows)
+{
+    const struct work *w = ctx;
+    (void)k;
+    atomic_store(&w->seat->amount, fraction * (double)windows);
+    atomic_store(&w->seat->fraction, fraction);
+}
+
+#ifdef HAVE_PNG
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    const struct work *w = ctx;
+    (void)k;
+    live_progress(w->a->live, w->item, s, rows, 0);
+}
+
+static void show_done(const struct work *w, const struct result_slide *s)
+{
+    if (w->a->live)
+        live_slide(w->a->live, w->item, path_of(w, w->item), s, NULL, 0);
+}
+
+static void leave_state(struct live *l)
+{
+    if (l)
+        live_leave_state(l);
+}
+
+#else
+
+static void show_live(void *ctx, int64_t k, const struct result_slide *s, int64_t rows)
+{
+    (void)ctx, (void)k, (void)s, (void)rows;
+}
+
+static void show_done(const struct work *w, const struct result_slide *s)
+{
+    (void)w, (void)s;
+}
+
+static void leave_state(struct live *l)
+{
+    (void)l;
+}
+
+#endif
+
+/* The numbers of a slide, without what they point to. */
+static void copy_slide(const struct result_params *p, const struct result_slide *s,
+                       struct answer *a)
+{
+    a->slide = *s;
+    memcpy(a->histogram, s->counts.histogram, (size_t)p->bins * sizeof *a->histogram);
+    a->slide.counts.histogram = NULL;
+    a->slide.groups = NULL;
+    a->slide.thumbnail.rgb = NULL;
+    for (int m = 0; m < RESULT_MAPS; m++)
+        a->slide.maps[m].values = NULL;
+    for (int k = 0; k < FEATURES_SAMPLES; k++)
+        a->slide.spectra[k].sums = NULL;
+}
+
+static int write_slide(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
+                       struct err *e)
+{
+    struct work *w = ctx;
+    struct answer *a = w->answer;
+    (void)k, (void)e;
+    if (!s) {
+        a->why = *why;
+        return 0;
+    }
+    show_done(w, s);
+    a->how = results_put(w->a->out, s, &a->why) ? SLIDE_UNWRITTEN : SLIDE_DONE;
+    copy_slide(&w->a->o->params, s, a);
+    return 0;
+}
+
+/* Of the last slides each gets, as others end, more threads than its share of now. */
+static int threads_for(const struct work *w)
+{
+    const struct options *o = w->a->o;
+    return o->files.n - w->item <= w->members ? o->threads : atomic_load(&w->seat->threads);
+}
+
+static int compute(struct work *w, struct err *e)
+{
+    const struct options *o = w->a->o;
+    const struct spectrum_setup want = {
+        .choice = {.kind = SPECTRUM_CPU}, .params = o->params, .threads = o->threads};
+    struct err note;
+    if (w->use.n == 0 && spectrum_open(&w->use, &want, &note, e))
+        return err_add(e, "%s: --device cpu", path_of(w, w->item));
+    w->use.threads = threads_for(w);
+    const struct stream_setup setup = {.use = &w->use,
+                                       .io = o->io,
+                                       .params = o->params,
+                                       .paths = o->files.paths + w->item,
+                                       .n_paths = 1,
+                                       .regions = &o->regions,
+                                       .reject_damaged = o->reject_damaged,
+                                       .threads_now = &w->seat->threads,
+                                       .ctx = w,
+                                       .opened = ask,
+                                       .report = write_slide,
+                                       .progress = w->a->bytes ? note_progress : NULL,
+                                       .live = w->a->live ? show_live : NULL};
+    return stream_run(&setup, e) ? err_add(e, "%s", path_of(w, w->item)) : 0;
+}
+
+static void work(void *ctx, int64_t item, struct crew_seat *seat, void *answer)
+{
+    struct work *w = ctx;
+    struct answer *a = answer;
+    struct err e = {0};
+    w->item = item;
+    w->seat = seat;
+    w->answer = a;
+    leave_state(w->a->live);
+    if (compute(w, &e))
+        a->why = e;
+    a->stopped = a->how == SLIDE_FAILED && stop_signal() != 0;
+    if (a->stopped) /* if somebody stops this process alone, another try may succeed */
+        a->why.kind = ERR_TROUBLE;
+}
+
+/* --- the parent --- */
+
+/* Among the stores that are not reported: one of the same slide, before store k. */
+static enum crew_line_word find_same(const struct work *w, const struct crew_line *l, int64_t k,
+                                     struct answer *a)
+{
+    for (int64_t j = crew_line_first(l); j < k; j++) {
+        const struct answer *other = crew_line_answer(l, j);
+        if (!other || strcmp(other->quickhash, a->quickhash) != 0)
+            continue;
+        if (crew_line_at_work(l, j))
+            return CREW_LINE_LATER;
+        if (other->how != SLIDE_FAILED) {
+            at_once_same(path_of(w, k), path_of(w, j), &a->why);
+            return CREW_LINE_NO;
+        }
+    }
+    return CREW_LINE_YES;
+}
+
+static enum crew_line_word allow(void *ctx, const struct crew_line *l, int64_t k, void *answer)
+{
+    const struct work *w = ctx;
+    struct answer *a = answer;
+    if (!*a->quickhash)
+        return CREW_LINE_YES;
+    const char *first = w->a->reported(w->a->ctx, a->quickhash);
+    if (!first)
+        return find_same(w, l, k, a);
+    at_once_same(path_of(w, k), first, &a->why);
+    return CREW_LINE_NO;
+}
+
+static void died(void *ctx, int64_t k, int status, void *answer)
+{
+    const struct work *w = ctx;
+    struct answer *a = answer;
+    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    a->how = SLIDE_FAILED;
+    a->stopped = stop_signal() != 0;
+    if (number == SIGKILL || (!number && WEXITSTATUS(status) == EXIT_TROUBLE))
+        err_blame(&a->why, ERR_MEMORY,
+                  "%s: its process was ended, as happens when memory is short; try again, with "
+                  "fewer threads (-j)",
+                  path_of(w, k));
+    else
+        err_set(
+            &a->why,
+            "%s: the program or a library crashed while the store was read (%s); " ERR_MAKE_AGAIN,
+            path_of(w, k), number ? strsignal(number) : "see above");
+}
+
+static int report(void *ctx, int64_t k, void *answer, struct err *e)
+{
+    struct work *w = ctx;
+    const struct at_once *t = w->a;
+    struct answer *a = answer;
+    if (!a || (a->how != SLIDE_DONE && w->ends) ||
+        (a->how == SLIDE_FAILED && a->stopped && stop_signal()))
+        return 1;
+    if (a->how == SLIDE_UNWRITTEN) {
+        w->ends = true;
+        return t->unwritten(t->ctx, k, &a->why, e);
+    }
+    a->slide.counts.histogram = a->histogram;
+    const int bad = t->report(t->ctx, k, a->how == SLIDE_DONE ? &a->slide : NULL, &a->why, e);
+    fflush(stdout);
+    return bad;
+}
+
+/* The first store at work stands for all of them. */
+static void show(void *ctx, const struct crew_line *l)
+{
+    const struct work *w = ctx;
+    const double *bytes = w->a->bytes, all = bytes[w->a->o->files.n];
+    const struct crew_seat *first = NULL, *seat;
+    double done = bytes[crew_line_first(l)], windows = 0;
+    int64_t shown = 0;
+    for (int64_t k = crew_line_first(l); k < crew_line_end(l); k++) {
+        const double share = bytes[k + 1] - bytes[k];
+        if (!crew_line_at_work(l, k))
+            done += share;
+        else if ((seat = crew_line_seat(l, k))) {
+            shown = first ? shown : k;
+            done += first ? share * atomic_load(&seat->fraction) : 0;
+            first = first ? first : seat;
+            windows += atomic_load(&seat->amount);
+        }
+    }
+    if (first)
+        w->a->progress(w->a->ctx, shown, atomic_load(&first->fraction), done / all,
+                       (bytes[shown + 1] - bytes[shown]) / all, windows);
+}
+
+int at_once_run(const struct at_once *a, int64_t *peak, struct err *e)
+{
+    const struct options *o = a->o;
+    const size_t bins = (size_t)o->params.bins;
+    struct work w = {.a = a, .members = o->threads < o->files.n ? o->threads : o->files.n};
+    const struct crew_line_setup s = {
+        .crew = {.members = w.members,
+                 .cores = o->threads,
+                 .answer_bytes = sizeof(struct answer) + bins * sizeof(uint64_t),
+                 .work = work,
+                 .leave = h5_exit,
+                 .ctx = &w},
+        .items = o->files.n,
+        .allow = o->allow_duplicates ? NULL : allow,
+        .died = died,
+        .report = report,
+        .show = a->bytes ? show : NULL};
+    struct crew_line_end end;
+    store_init(); /* changes the environment, which only one thread may do */
+    const int bad = crew_line_run(&s, &end, e);
+    *peak = end.peak_memory;
+    return bad && end.refused ? err_add(e, "%s", path_of(&w, end.begun)) : bad;
+}

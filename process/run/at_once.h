@@ -1,0 +1,53 @@
+/*
+ * at_once.h - stores of a run on a CPU whose results go into a folder: several at once, each
+ * computed and written by a process of its own.
+ *
+ *   parent    decides which stores are the same slide, reports in order, shows progress
+ *   members   open a store, ask, compute its slide (stream.h) and write its result
+ *
+ * One process with many threads on one slide at a time leaves cores idle while a small slide begins
+ * and ends, and HDF5 lets one thread of a process in. As many slides are at work as there are
+ * threads; the last ones get the threads of those that are done (crew.h).
+ */
+#ifndef WSI_AT_ONCE_H
+#define WSI_AT_ONCE_H
+
+#include "common/base/err.h"
+#include "common/result/result.h"
+#include "process/options/options.h"
+#include "process/run/live.h"
+#include "process/run/results.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct at_once {
+    const struct options *o;
+    struct results *out;
+    struct live *live;   /* NULL without --live */
+    const double *bytes; /* [n + 1]: of the stores before store k; NULL: nothing shows progress */
+
+    /* All in the parent. */
+    void *ctx;
+    /* As of struct stream_setup; the slide has numbers and a histogram only, and its result is
+     * written. */
+    int (*report)(void *ctx, int64_t k, const struct result_slide *slide, const struct err *why,
+                  struct err *e);
+    /* Nor can others be written: the run ends. */
+    int (*unwritten)(void *ctx, int64_t k, const struct err *why, struct err *e);
+    /* The store that was reported with this quickhash, or NULL. */
+    const char *(*reported)(void *ctx, const char *quickhash);
+    /* Store k stands for all at work: `done` of the whole run is done without it, `share` is its
+     * part of the run, and `windows` are computed but not reported. */
+    void (*progress)(void *ctx, int64_t k, double fraction, double done, double share,
+                     double windows);
+};
+
+/* Is this a run for several processes? choice: what --device stands for. */
+bool at_once_serves(const struct options *o, const struct spectrum_choice *choice);
+/* Computes all stores. *peak: memory of all members, bytes. -1: the run ended early. */
+int at_once_run(const struct at_once *a, int64_t *peak, struct err *e);
+/* Fails: two stores of a run have the same slide, and `first` has a result. */
+int at_once_same(const char *path, const char *first, struct err *e);
+
+#endif

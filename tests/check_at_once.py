@@ -1,0 +1,214 @@
+"""h5spec run into a folder, several stores at once: results, messages and lists are those of one after the other."""
+from check_many import alive, bytes_of, expect_gone, large, members, small, without_times
+from lib import *
+
+STUB = os.path.join(BUILD, "tests", "h5spec_stub")
+N = 14
+
+
+def stores():
+    """A folder of stores: the first takes the longest; some are none, damaged, or of a slide that another one has."""
+    slides, folder = tmp("slides"), tmp("stores")
+    shutil.copy(large(), os.path.join(slides, "s00.svs"))
+    for k in range(1, N):
+        shutil.copy(small(k), os.path.join(slides, "s%02d.svs" % k))
+    shutil.copy(made("--size", "600x500", "--flip", "1,0", name="hurt"), os.path.join(slides, "s05.svs"))
+    shutil.copy(small(4), os.path.join(slides, "s09.svs"))
+    shutil.copy(small(2), os.path.join(slides, "s11.svs"))
+    shutil.copy(large(), os.path.join(slides, "s12.svs"))
+    run(WSI2H5, "-q", "--accept-damage", "-o", folder, slides)
+    put_file(os.path.join(folder, "s03.h5"), b"no store")
+    with open(os.path.join(folder, "s02.h5"), "r+b") as f:  # it opens, but its tiles have other bytes: s11 counts
+        f.seek(os.path.getsize(f.name) // 2)
+        f.write(b"?" * 2000)
+    return folder
+
+
+def begin(folder, out, *options, **kw):
+    return subprocess.Popen([H5SPEC, "run", "--device", "cpu", *options, "-o", out, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, **kw)
+
+
+def slow(n):
+    """A folder of stores that take a while each."""
+    folder = tmp("stores")
+    for k in range(n):
+        os.symlink(store(large(k)), os.path.join(folder, "s%d.h5" % k))
+    return folder
+
+
+def wait_for_members(p, n):
+    for _ in range(4000):
+        pids = members(p)
+        if len(pids) >= n:
+            time.sleep(0.1)
+            return pids
+        expect(p.poll() is None, "it has ended: %s", p.poll())
+        time.sleep(0.005)
+    raise Failed("no %d stores at work" % n)
+
+
+def results_in(out):
+    return {name: content(os.path.join(out, name)) if name.endswith(".h5") else bytes_of(os.path.join(out, name)) for name in sorted(os.listdir(out))}
+
+
+def facts(p, out):
+    """What a run says and writes, without times, folders, and what names devices and kernels."""
+    lines = [{k: v for k, v in row.items() if not k.endswith("seconds") and k not in ("host", "time", "io")} for row in json_lines(p.out)]
+    said = p.err.replace(out, "OUT").splitlines()
+    return lines, [s for s in said[:-1] if "threads are" not in s], re.sub(r"; [0-9.]+ s.*", "", said[-1]), results_in(out)
+
+
+@races
+def test_results_messages_and_lists_are_those_of_one_after_the_other():
+    folder = stores()
+    ways = [(H5SPEC, "cpu", ("-j", j, *more)) for j in ("1", "2", "8", "64") for more in ((), ("--on-damage", "fail"), ("--allow-duplicates",))]
+    ways += [(H5SPEC, "cpu", ("-j", "8", "--task", "1/1")), (H5SPEC, "cpu", ("-j", "8", "--memory", "512M"))]
+    if os.path.exists(STUB):
+        ways += [(STUB, device, ("-j", j)) for device in ("cpu", "cuda:0", "cuda") for j in ("1", "8")]
+    first = {}
+    for program, device, options in ways:
+        out = os.path.join(tmp(), "out")
+        p = run(program, "run", "--device", device, *options, "--json", "-o", out, folder, status=None)
+        got = facts(p, out)
+        lines, said, last, files = got
+        expect(p.returncode == 1, "%s: status %d: %s", options, p.returncode, p.err)
+        expect([os.path.basename(r["input"]) for r in lines] == ["s%02d.h5" % k for k in range(N)], "%s: %s", options, p.out)
+        if "--allow-duplicates" not in options:
+            says(p.err, "s09.h5: rejected: same slide as", "s12.h5: rejected: same slide as")
+            expect("s11.h5" in files and "s02.h5" not in files, "the slide of a store that fails is counted with another one")
+        kind = (device, *options[2:]) if options[2:3] in (("--on-damage",), ("--allow-duplicates",)) else device
+        want = first.setdefault(kind, got)
+        for k in range(4):
+            expect(got[k] == want[k], "%s: %s, not %s", options, str(got[k])[:600], str(want[k])[:600])
+        again = run(program, "run", "--device", device, *options, "-o", out, folder, status=None)
+        says(again.err, "0 done, %d skipped (up to date)" % sum(r["status"] in ("done", "damaged") for r in lines))
+
+
+def test_forms_of_the_same_run_agree():
+    """One file, a merge of the folder's, and a merge of shares have the same numbers."""
+    folder = slow(5)
+    out = tmp()
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "8", "-o", os.path.join(out, "all"), folder)
+    for k in range(1, 3):
+        for name, options in ("shares", ()), ("groups", ("--by", "group")):
+            run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "8", "--task", "%d/2" % k, *options, "-o", os.path.join(out, name), folder)
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "8", "-o", os.path.join(out, "one.h5"), folder)
+    for name in ("all", "shares", "groups"):
+        run(H5SPEC, "merge", "-q", "-o", os.path.join(out, name + ".h5"), os.path.join(out, name))
+    one = content(os.path.join(out, "one.h5"))
+    for name in ("all", "shares", "groups"):
+        expect(content(os.path.join(out, name + ".h5")) == one, "%s", name)
+
+
+def test_as_many_stores_are_at_work_as_there_are_threads():
+    folder = slow(6)
+    for j, wanted in ("1", 0), ("3", 3), ("8", 6):
+        p, most = begin(folder, tmp(), "-q", "-j", j), 0
+        while p.poll() is None:
+            most = max(most, len(members(p)))
+            time.sleep(0.002)
+        expect(p.returncode == 0, "%s", p.communicate()[1])
+        expect(most == wanted, "-j %s: %d at work", j, most)
+
+
+def test_a_process_that_is_killed_costs_its_store():
+    for number, why in (signal.SIGKILL, "memory is short; try again"), (signal.SIGSEGV, "crashed"), (signal.SIGTERM, "stopped"):
+        folder, out = slow(5), tmp()
+        p = begin(folder, out, "-j", "2", "--json")
+        os.kill(wait_for_members(p, 2)[0], number)
+        words, err = p.communicate(timeout=TIMEOUT)
+        lines = json_lines(words)
+        expect(p.returncode == (1 if number == signal.SIGSEGV else 5), "status %d: %s", p.returncode, err)
+        says(err, why, "4 done", "1 failed")
+        expect([os.path.basename(r["input"]) for r in lines] == ["s%d.h5" % k for k in range(5)], "%s", words)
+        expect(len(stores_in(out)) == 4 and left_overs(out) == [], "%s", os.listdir(out))
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "2", "-o", out, folder)
+        expect(len(stores_in(out)) == 5 and not os.path.exists(os.path.join(out, "failed.csv")), "%s", os.listdir(out))
+
+
+def test_signals_end_all_processes_and_leave_nothing_half():
+    folder = slow(9)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for whole_group in (False, True):  # a terminal and some schedulers reach every process
+            out = tmp()
+            p = begin(folder, out, "-j", "3", "--json", start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+            pids = wait_for_members(p, 3)
+            (os.killpg if whole_group else os.kill)(p.pid, number)
+            words, err = p.communicate(timeout=TIMEOUT)
+            expect(p.returncode == 3, "signal %d: status %d: %s", number, p.returncode, err)
+            expect(not any(alive(pid) for pid in pids), "signal %d: processes stay", number)
+            expect(left_overs(out) == [] and not os.path.exists(os.path.join(out, "failed.csv")), "signal %d left %s", number, os.listdir(out))
+            done, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "not computed"))
+            expect(done + undone == 9 and err.count("stopped by signal") == 1, "%s", err)
+            expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
+
+
+def test_a_parent_that_is_killed_takes_its_processes_along():
+    out = tmp()
+    p = begin(slow(4), out, "-j", "2", "-q")
+    pids = wait_for_members(p, 2)
+    p.kill()
+    p.communicate(timeout=TIMEOUT)
+    expect_gone(pids)
+    expect(left_overs(out) == [], "left %s", left_overs(out))
+
+
+def test_a_result_that_cannot_be_written_ends_the_run():
+    folder = slow(9)
+    for j in ("1", "3"):
+        out = tmp()
+        p = run(H5SPEC, "run", "--device", "cpu", "--json", "-j", j, "-o", out, folder, status=1, preexec_fn=small_files(20000))
+        lines = json_lines(p.out)
+        expect([r["status"] for r in lines] == ["failed"], "-j %s: %s", j, p.out)
+        says(p.err, os.path.join(out, "s0.h5"), "too large", "not computed")
+        expect(stores_in(out) == [] and left_overs(out) == [], "%s", os.listdir(out))
+
+
+def test_memory_does_not_grow_with_the_number_of_stores():
+    if SAN:
+        raise Skip("sanitizers need memory of their own")
+    peaks = []
+    for n in (6, 60):
+        folder = tmp("stores")
+        for k in range(n):
+            os.symlink(store(small(1 + k % 3)), os.path.join(folder, "s%02d.h5" % k))
+        p = run(H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "-j", "2", "-o", tmp(), folder)
+        size, unit = re.search(r"peak memory ([0-9.]+) ([KMG]iB)", p.err).groups()
+        peaks.append(float(size) * {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}[unit])
+    expect(peaks[1] < 1.3 * peaks[0] + 4, "%s MiB", peaks)
+
+
+def test_one_line_of_progress_stands_for_all():
+    p = run(H5SPEC, "run", "--device", "cpu", "--progress", "yes", "-j", "3", "-o", tmp(), slow(6), env=dict(os.environ, COLUMNS="120"))
+    shown = re.findall(r"slide (\d+) of 6: (s\d)", p.err)
+    expect(all("s%d" % (int(k) - 1) == name for k, name in shown), "%s", p.err)
+    says(p.err, "6 done")
+
+
+def test_the_live_page_shows_slides_of_all_processes():
+    needs("report")
+    folder, live, out = slow(6), os.path.join(tmp(), "live"), tmp()
+    p = begin(folder, out, "-q", "-j", "3", "--live", live)
+    states = []
+    while p.poll() is None:
+        if os.path.exists(os.path.join(live, "state.js")):
+            states.append(json.loads(text_in(os.path.join(live, "state.js"))[5:-3]))
+        time.sleep(0.02)
+    expect(p.returncode == 0, "%s", p.communicate()[1])
+    last = json.loads(text_in(os.path.join(live, "state.js"))[5:-3])
+    expect((last["status"], last["done"], last["share"], last["current"]) == ("complete", 6, 1, 0), "%s", last)
+    expect(any(0 < s["share"] < 1 and s["current"] > 0 for s in states), "%s", states)
+    shares = [s["share"] for s in states]
+    expect(shares == sorted(shares), "%s", shares)
+    for k in range(1, 7):
+        slide = json.loads(text_in(os.path.join(live, "%d.js" % k))[6:-3])
+        expect(slide["name"] == "s%d" % (k - 1) and slide["rows"] == slide["ny"] and slide["windows"] > 0, "%s", slide)
+
+
+def test_few_descriptors_only_make_it_slower():
+    p = run(H5SPEC, "run", "--device", "cpu", "-j", "32", "-o", tmp(), slow(8), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)))
+    says(p.err, "8 done, 0 failed")
+
+
+main(globals())
