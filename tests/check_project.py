@@ -631,6 +631,11 @@ def test_headers_of_cuda_come_from_where_nvcc_is():
             folder = re.search(r"-isystem (\S+)", line)
             expect(folder and os.path.exists(folder.group(1) + "/cuda_runtime.h"), "%s", line)
         expect(all(line.split()[0] == nvcc() for line in re.findall(r"^(?:mkdir.*&&)?(\S*nvcc .*\.cu)$", lines, re.M)), "%s", lines)
+    lines = make("B=" + tmp(), "-n", "V=1", "CUDA=1", "ARCH=sm_90", "stub", cwd=ROOT, env=env).out.replace("\\\n", "")
+    stub = re.findall(r"^.* -c -o \S+/tests/(?:stub\w*|gds)\.o \S+\.c$", lines, re.M)
+    expect(len(stub) > 1, "%s", stub)
+    for line in stub:  # a toolkit with cuFile declares other names than the stub
+        expect(re.search(r"-isystem (\S+)", line).group(1) == "tests/stub_include", "%s", line)
 
 
 @later("ci")

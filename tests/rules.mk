@@ -21,8 +21,8 @@ $(B)/tests/test_%: EXTRA = $(HDF5_CFLAGS)
 $(B)/tests/test_%: tests/test_%.c $(TEST_OBJECTS)
 	$(link) $(CUDA_LIBS) $(LDLIBS)
 # h5spec with a stub of the CUDA runtime and cuFFT, for machines without a GPU
-$(call objects,tests/stub*.c): EXTRA = $(CUDA_CFLAGS) -isystem tests/stub_include
-# with the stub's own declarations of cuFile, which this machine need not have
+# the stub's own declarations of cuFile come first: a toolkit may have none, or others
+$(call objects,tests/stub*.c): EXTRA = -isystem tests/stub_include $(CUDA_CFLAGS)
 $(B)/tests/gds.o: cuda/gds.c $(B)/config
 	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) -DHAVE_CUFILE -isystem tests/stub_include $(CUDA_CFLAGS) \
 	  -c -o $@ $<
