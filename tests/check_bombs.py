@@ -1,5 +1,6 @@
 """Small files that ask for much memory: each takes little, and is judged by what it holds."""
 
+import itertools
 import socket
 import threading
 
@@ -108,19 +109,21 @@ def bombs(px):
             "behind a marker that is unknown": codestream(px, unknown=b"\xff\x30" + small)}
 
 
-def tiff(px, tile):
-    """A TIFF of one JPEG 2000 tile."""
+def tiff(px, tile, text=b""):
+    """A TIFF of one JPEG 2000 tile, with a description."""
     tags = [(256, 4, px), (257, 4, px), (258, 3, 8), (259, 3, 33005), (262, 3, 2), (277, 3, 3), (284, 3, 1), (322, 4, px), (323, 4, px),
             (324, 4, 8), (325, 4, len(tile))]
-    at = 8 + len(tile) + len(tile) % 2
-    return struct.pack("<2sHI", b"II", 42, at) + tile.ljust(at - 8, b"\0") + struct.pack("<H", len(tags)) + b"".join(
-        struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags) + bytes(4)
+    tags[5:5] = [(270, 2, 8 + len(tile))] if text else []
+    at = 8 + len(tile) + len(text) + (len(tile) + len(text)) % 2
+    return struct.pack("<2sHI", b"II", 42, at) + (tile + text).ljust(at - 8, b"\0") + struct.pack("<H", len(tags)) + b"".join(
+        struct.pack("<HHII", tag, kind, len(text) if kind == 2 else 1, value) for tag, kind, value in tags) + bytes(4)
 
 
 def test_small_precincts_and_code_blocks():
     # 200 bytes took gigabytes: a decoder has memory for every precinct that a header states
-    for name, stream in bombs(4096).items():
-        path = file_of("a.svs", tiff(4096, stream))
+    aperio = b"Aperio Image Library v10.0\r\n4096x4096|AppMag = 20|MPP = 0.5\0"  # OpenSlide decodes a tile when it opens such a file
+    for (name, stream), text in itertools.product(bombs(4096).items(), (b"", aperio)):
+        path = file_of("a.svs", tiff(4096, stream, text))
         for codec in ("deflate", "j2k"):
             frugal(WSI2H5, "-q", "-j", 1, "--codec", codec, "-o", os.path.join(tmp(), "a.h5"), path, status=1)
     good = store(made("--size", "1024x1024", "--tile", "1024", "--compression", "33005", "--levels", "1"), "--codec", "j2k")

@@ -384,9 +384,7 @@ static opj_image_t *read_twice(struct j2k_decoder *d, const struct j2k_picture *
     return NULL;
 }
 
-/* The image of a stream that is the picture. 0, J2K_DAMAGED or J2K_NO_MEMORY. */
-static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes,
-                        size_t n, uint32_t reduce, opj_image_t **image, struct err *e)
+int j2k_check_headers(const struct j2k_picture *f, const uint8_t *bytes, size_t n, struct err *e)
 {
     if (n < 4 || bytes[0] != 0xff || bytes[1] != 0x4f)
         return err_set(e, "not a JPEG 2000 codestream");
@@ -394,8 +392,15 @@ static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, cons
         return err_set(e, "a JPEG 2000 stream of another size or with unexpected components");
     const struct j2k_extent inner = inner_tile(bytes, f);
     const char *bad = j2k_bounds_check(bytes, n, &inner);
-    if (bad)
-        return err_set(e, "%s", bad);
+    return bad ? err_set(e, "%s", bad) : 0;
+}
+
+/* The image of a stream that is the picture. 0, J2K_DAMAGED or J2K_NO_MEMORY. */
+static int open_picture(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t *bytes,
+                        size_t n, uint32_t reduce, opj_image_t **image, struct err *e)
+{
+    if (j2k_check_headers(f, bytes, n, e))
+        return J2K_DAMAGED;
     if ((*image = read_twice(d, f, bytes, n, reduce)))
         return 0;
     if (lacks_memory(d)) {
@@ -485,6 +490,12 @@ int j2k_check(struct j2k_decoder *d, const struct j2k_picture *f, const uint8_t 
 {
     (void)d, (void)f, (void)bytes, (void)n;
     return err_set(e, "this build lacks OpenJPEG");
+}
+
+int j2k_check_headers(const struct j2k_picture *f, const uint8_t *bytes, size_t n, struct err *e)
+{
+    (void)f, (void)bytes, (void)n, (void)e;
+    return 0;
 }
 
 const char *j2k_library(void)

@@ -46,6 +46,9 @@ int j2k_decode(struct j2k_decoder *d, const struct j2k_picture *p, const uint8_t
 int j2k_check(struct j2k_decoder *d, const struct j2k_picture *p, const uint8_t *bytes, size_t n,
               struct err *e);
 
+/* The same of the headers alone: would the stream be decoded at all? 0 or J2K_DAMAGED. */
+int j2k_check_headers(const struct j2k_picture *p, const uint8_t *bytes, size_t n, struct err *e);
+
 /* "OpenJPEG 2.5.0", or NULL without it */
 const char *j2k_library(void);
 

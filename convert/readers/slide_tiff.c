@@ -13,6 +13,7 @@
 #include "convert/readers/tile_file.h"
 
 #include "common/base/memory.h"
+#include "common/base/read_at.h"
 
 #include "convert/readers/slide_metadata.h"
 #include "convert/readers/tiff_file.h"
@@ -143,6 +144,37 @@ static void note_refusal(struct tiff_slide *v, int known, struct err *why)
              known < 0 ? why->msg : "it does not know the file");
 }
 
+/* OpenSlide decodes a tile of each level of an SVS when it opens it, and does not bound what the
+ * headers of JPEG 2000 ask for. Are those of the first tile of a level such as we would decode? */
+static int check_first_tile(const struct tiff_level *l, struct err *e)
+{
+    int64_t k = 0;
+    while (k < l->cols * l->rows && l->places[k].bytes == 0)
+        k++;
+    if (k == l->cols * l->rows)
+        return 0;
+    const struct tile_place *p = &l->places[k];
+    uint8_t *bytes = p->bytes <= l->file->bytes ? memory_try((size_t)p->bytes, 1, e) : NULL;
+    const bool whole = bytes && read_at(l->file->fd, p->offset, bytes, p->bytes) == p->bytes;
+    const int bad = whole ? tile_check_headers(&l->format, bytes, (size_t)p->bytes, e) : 0;
+    free(bytes);
+    return bad;
+}
+
+static int check_first_tiles(const struct tiff_slide *v, struct err *e)
+{
+    int bad = 0;
+    for (int64_t k = 0; is_aperio(&v->level) && k < v->level.pyramid.levels && !bad; k++) {
+        struct err ignored;
+        struct tiff_level l = {0};
+        if (tiff_level_read(&l, v->file, k, true, &ignored) > 0 && tile_is_j2k(&l.format) &&
+            !l.in_planes && !l.in_bands)
+            bad = check_first_tile(&l, e);
+        tiff_level_free(&l);
+    }
+    return bad;
+}
+
 /* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
 static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
 {
@@ -153,6 +185,10 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     const int64_t seen = l->pyramid.seen[level];
     if (!slide_metadata_available() || l->pyramid.seen[0] != 0) /* it takes another for the slide */
         return 1;
+    if (check_first_tiles(v, &why)) {
+        note_refusal(v, -1, &why);
+        return 1;
+    }
     const int known =
         slide_metadata_open(&v->common.slide.metadata, v->file, seen < 0 ? 0 : seen, &w, &why);
     if (known == -1 && slide_may_pass(errno))

@@ -513,6 +513,14 @@ static void leave_codestream(const uint8_t **bytes, size_t *n)
     }
 }
 
+int tile_check_headers(const struct tile_format *f, const uint8_t *bytes, size_t n, struct err *e)
+{
+    enum tile_conflict conflict;
+    leave_codestream(&bytes, &n);
+    const struct j2k_picture p = j2k_picture_of(f, bytes, n, &conflict);
+    return j2k_check_headers(&p, bytes, n, e);
+}
+
 /* As RGB; gray as it is. */
 static int decode_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                       struct err *e)

@@ -105,6 +105,9 @@ enum {
 int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
                 struct err *e);
 
+/* JPEG 2000 only: would tile_decode() try this stream, by its headers? 0 or TILE_DAMAGED. */
+int tile_check_headers(const struct tile_format *f, const uint8_t *bytes, size_t n, struct err *e);
+
 /* JPEG only. Decodes at 1/8, the mean of each 8 x 8 block: out [ceil(rows/8)][ceil(cols/8)][3]. */
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e);
