@@ -3,6 +3,7 @@ import h5py
 
 from lib import *
 
+STUB = os.path.join(BUILD, "tests", "h5spec_stub")
 MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 SLIDES = (("jpeg", ("--size", "900x700")), ("ycbcr", ("--size", "900x700", "--photometric", "ycbcr")), ("deflate", ("--size", "700x900", "--compression", "deflate")),
           ("ome", ("--size", "800x600", "--container", "ome", "--levels", "2")), ("j2k", ("--size", "600x600", "--compression", "33005")))
@@ -38,6 +39,25 @@ def test_run_and_verify():
     run(H5SPEC, "verify", "-q", "-j", 4, *stores, *glob.glob(os.path.join(out, "*.h5")))
     run(H5SPEC, "verify", "-q", "-j", 4, stores[1], damaged, status=1)
     run(H5SPEC, "tune", "-j", 4, stores[0])
+
+
+@races
+def test_run_over_the_stub_of_cuda():
+    """The host's part of the CUDA backend: one device and two, late work, short memory, calls that fail, reading past the host."""
+    if not os.path.exists(STUB):
+        raise Skip("this build has no CUDA part: nvcc was not found, or CUDA=0")
+    stores = [store(slide) for slide in slides()] + [store(made("--size", "900x600", "--tile", "128", "--photometric", "ycbcr", "--own-tables"))]
+    damaged = os.path.join(tmp(), "damaged.h5")
+    shutil.copy(flipped_in(stores[0], "groups/00001/pixels", 9), damaged)
+    for device, options, env in (
+            ("cuda", (), {}), ("cuda:0,1", (), {"WSI_STUB_DEVICES": "2", "WSI_STUB_ORDER": "1"}),
+            ("cuda:0,1", ("--tissue-only", "--stride", "64"), {"WSI_STUB_DEVICES": "2", "WSI_STUB_ORDER": "0", "WSI_STUB_REFUSE": "3"}),
+            ("cuda", ("--memory", "24M", "--window", "64", "--stride", "64"), {"WSI_STUB_MEMORY": "40000000"}),
+            ("cuda", ("--sigma", "0", "--io", "gds"), {"WSI_STUB_GDS": "compat"}),
+            ("cuda:0,1", (), {"WSI_STUB_DEVICES": "2", "WSI_STUB_FAIL": "60:700"})):
+        env = dict(os.environ, WSI_STUB_QUICK="1", **env)
+        p = run(STUB, "run", "-q", "-j", 4, "--device", device, *options, "-o", tmp(), *stores, damaged, status=None, env=env)
+        expect(p.returncode in ((1, 5) if "WSI_STUB_FAIL" in env else (1,)) and "ThreadSanitizer" not in p.err, "%d %s", p.returncode, p.err)
 
 
 @races
