@@ -29,11 +29,11 @@ def begin(folder, out, *options, **kw):
                             text=True, **kw)
 
 
-def slow(n):
+def slow(n, *options):
     """A folder of stores that take a while each."""
     folder = tmp("stores")
     for k in range(n):
-        os.symlink(store(large(k)), os.path.join(folder, "s%d.h5" % k))
+        os.symlink(store(large(k), *options), os.path.join(folder, "s%d.h5" % k))
     return folder
 
 
@@ -64,6 +64,7 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
     folder = stores()
     ways = [(H5SPEC, "cpu", ("-j", j, *more)) for j in ("1", "2", "8", "64") for more in ((), ("--on-damage", "fail"), ("--allow-duplicates",))]
     ways += [(H5SPEC, "cpu", ("-j", "8", "--task", "1/1")), (H5SPEC, "cpu", ("-j", "8", "--memory", "512M"))]
+    ways += [(H5SPEC, "auto", ("-j", j)) for j in ("1", "8")]
     if os.path.exists(STUB):
         ways += [(STUB, device, ("-j", j)) for device in ("cpu", "cuda:0", "cuda") for j in ("1", "8")]
     first = {}
@@ -86,8 +87,8 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
 
 
 def test_forms_of_the_same_run_agree():
-    """One file, a merge of the folder's, and a merge of shares have the same numbers."""
-    folder = slow(5)
+    """One file, a merge of the folder's, and merges of shares have the same numbers. A share of groups ends within a store."""
+    folder = slow(5, "--group-bytes", "1")
     out = tmp()
     run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "8", "-o", os.path.join(out, "all"), folder)
     for k in range(1, 3):

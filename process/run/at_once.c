@@ -39,10 +39,15 @@ struct work {
     struct answer *answer;
 };
 
-bool at_once_serves(const struct options *o, const struct spectrum_choice *choice)
+bool at_once_serves(const struct options *o, struct err *note)
 {
-    return choice->kind == SPECTRUM_CPU && output_is_folder(o->output, RESULT_ENDING) &&
-           o->files.n > 1 && o->threads > 1 && !o->memory;
+    struct spectrum_choice choice = o->choice;
+    *note = (struct err){0};
+    if (!output_is_folder(o->output, RESULT_ENDING) || o->files.n < 2 || o->threads < 2 ||
+        o->memory || o->io == STREAM_GDS)
+        return false;
+    spectrum_settle(&choice, note); /* not where one process serves: it opens devices itself */
+    return choice.kind == SPECTRUM_CPU;
 }
 
 int at_once_same(const char *path, const char *first, struct err *e)

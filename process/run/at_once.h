@@ -43,8 +43,9 @@ struct at_once {
                      double windows);
 };
 
-/* Is this a run for several processes? choice: what --device stands for. */
-bool at_once_serves(const struct options *o, const struct spectrum_choice *choice);
+/* Is this a run for several processes? *note: why the CPU is used, if it was not asked for, or "".
+ */
+bool at_once_serves(const struct options *o, struct err *note);
 /* Computes all stores. *peak: memory of all members, bytes. -1: the run ended early. */
 int at_once_run(const struct at_once *a, int64_t *peak, struct err *e);
 /* Fails: two stores of a run have the same slide, and `first` has a result. */

@@ -668,10 +668,10 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
     return bad;
 }
 
-static int open_and_stream(struct run *r, const struct spectrum_choice *choice, struct err *e)
+static int open_and_stream(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
-    const struct spectrum_setup want = {.choice = *choice,
+    const struct spectrum_setup want = {.choice = o->choice,
                                         .params = o->params,
                                         .threads = o->threads,
                                         .memory = o->memory,
@@ -690,14 +690,12 @@ static int open_and_stream(struct run *r, const struct spectrum_choice *choice, 
 
 static int compute(struct run *r, struct err *e)
 {
-    const struct options *o = r->o;
-    struct spectrum_choice choice = o->choice;
-    struct err note = {0};
-    if (o->io != STREAM_GDS) /* which needs a GPU */
-        spectrum_settle(&choice, &note);
-    if (*note.msg && !o->quiet)
+    struct err note;
+    if (!at_once_serves(r->o, &note))
+        return open_and_stream(r, e);
+    if (*note.msg && !r->o->quiet)
         cli_say("%s", note.msg);
-    return at_once_serves(o, &choice) ? compute_at_once(r, e) : open_and_stream(r, &choice, e);
+    return compute_at_once(r, e);
 }
 
 /* Keeps what this run has computed of the one file. */
