@@ -1,5 +1,6 @@
 """Corpora: plans, interrupted runs, sick nodes; on this machine, and with an imitation of Slurm."""
 import errno
+import fcntl
 import types
 
 import h5py
@@ -124,6 +125,9 @@ def test_a_run_on_a_host_whose_locks_do_not_reach_this_one():
     folder, out = begun(slides(1))
     lock, here = out + "/lock", re.sub("[-/.]", "_", os.uname().nodename)
     expect(text_in(lock) == "", "the lock is held: %r", text_in(lock))
+    with open(lock) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        says(local(out, folder, status=1).err, out + ": a run is going on; see")
     foreign, own = (os.path.join(out, "stores", ".x.h5.%s-4194304-1.part" % host) for host in ("elsewhere", here))
     for path in (foreign, own):
         put_file(path, "unfinished")

@@ -12,6 +12,7 @@ run compares content_crc32 of its store and result. A result alone is enough: st
 """
 import atexit
 import collections
+import contextlib
 import fcntl
 import glob
 import json
@@ -236,9 +237,9 @@ class Corpus:
     def lock(self):
         """Keeps other runs of this corpus out until this process ends, or closes the lock, which is returned."""
         self.held = Lock(self.path("lock"))
-        by = self.held.take()
-        if by:
-            die("%s: a run is going on%s; see status, wait, or cancel it" % (self.out, by))
+        where = self.held.take()
+        if where is not None:
+            die("%s: a run is going on%s; see status, wait, or cancel it" % (self.out, where))
         return self.held
 
     def clean(self):
@@ -261,7 +262,7 @@ class Lock:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
     def take(self):
-        """None, or where it is held."""
+        """None, or words about where it is held: "", here."""
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -282,7 +283,8 @@ class Lock:
 
     def beat(self):
         while not self.ended.wait(self.BEAT):
-            os.utime(self.path)
+            with contextlib.suppress(OSError):  # it may be away for a while
+                os.utime(self.path)
 
     def close(self):
         if not self.ended.is_set():
