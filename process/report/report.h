@@ -15,7 +15,7 @@
  * --key). report_reasons says in words why to look at a slide.
  *
  * A pool is a group's slides of one resolution. Slides are compared within their pool only.
- * The memory of a report is about 4 bytes per bin and slide.
+ * 4 bytes per bin and slide go to a temporary file, not to memory (report_slides.h).
  */
 #ifndef WSI_REPORT_H
 #define WSI_REPORT_H

@@ -4,7 +4,8 @@
  * fail    the slide has no numbers or those of an older run, touches damaged tiles, or breaks a
  *         limit of --limits
  * review  a number is beyond what is usual (report_scores.h), a limit warns, or numbers are missing
- * not judged  none of its numbers could be compared, and no limit holds for it
+ * not judged  none of its numbers could be compared, or its sharpness is not known, and no limit
+ *         holds for it
  * pass    nothing of that
  */
 #ifndef WSI_REPORT_REASONS_H

@@ -8,7 +8,7 @@ Only stores that keep JPEG or JPEG 2000 tiles can be written: nothing is encoded
     JPEG 2000        1.2.840.10008.1.2.4.91, the codestreams, without the boxes of JP2
     thumbnail        a second instance of the series, ImageType THUMBNAIL, not compressed
     de-identified    no name, date or time but FIXED_TIME; the patient's ID and the container are digits of the quickhash
-    UIDs             2.25 and 122 bits of SHA-256 over the key, the quickhash and what they name: a second run gives the same
+    UIDs             2.25 and 120 bits of SHA-256 over the key, the quickhash and what they name: a second run gives the same
 """
 from __future__ import annotations
 
