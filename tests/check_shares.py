@@ -110,7 +110,7 @@ def test_shares_of_groups_fail_as_others_do():
     by_group(parts, 3, stores[0])
     os.unlink(os.path.join(parts, sorted(os.listdir(parts))[0]))
     says(run(H5SPEC, "merge", "-o", whole, parts, status=1).err, "group 1-2 of 4 is missing")
-    by_group(parts, 3, stores[0])  # again: what is missing
+    by_group(parts, 3, stores[0])  # computes the part that is missing
     run(H5SPEC, "merge", "-q", "-o", whole, parts)
     equal(content(whole), direct(stores[:1]), "again")
     for argv, why in ((["--by", "group", "--task", "1/2", "--groups", "1"], "contradict"),
