@@ -4,7 +4,7 @@
  */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
-#include "common/base/crew.h"
+#include "common/base/crew_line.h"
 #include "common/base/failed_list.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"
@@ -286,16 +286,13 @@ static int outcomes_status(const struct outcomes *r)
 /*
  * --- the loop over slides ---
  *
- * Slides are converted at once, each in a process of its own (crew.h): a crash costs one slide, and
+ * Slides are converted at once, each in a process of its own (crew_line.h): a crash costs one slide, and
  * HDF5's lock is each one's own. They begin in order, and what there is to say about them is said
  * in order.
  */
 
 /* More threads make a slide of kept tiles slower: one thread writes. */
 enum { MOST_KEEPING = 16 };
-/* How far slides may be ahead of the one whose turn it is to be reported. */
-enum { MOST_AHEAD = 4096 };
-
 /* What the process that converts a slide says about it. */
 struct answer {
     int bad;
@@ -305,24 +302,14 @@ struct answer {
     char name[ANONYMOUS_NAME]; /* "": it has none yet */
 };
 
-/* A slide of the run. */
-struct entry {
-    enum { ENTRY_WAITS, ENTRY_BEGUN, ENTRY_ASKS, ENTRY_DONE } state;
-    int seat;              /* ENTRY_ASKS: which process waits for the go-ahead to use its name */
-    struct answer *answer; /* ENTRY_ASKS, ENTRY_DONE; owned */
-};
-
 struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    size_t slides;         /* of all tasks */
-    size_t *maker;         /* [slides] by number of the store: 1 + the input that has it, or 0 */
-    struct entry *entries; /* [in.n] */
-    int members;           /* processes, at most */
-    struct crew *crew;
-    bool stop_said;          /* that a signal ended a slide */
-    size_t next, named, now; /* the first that is not begun, has no go-ahead, is not reported */
+    size_t slides;  /* of all tasks */
+    size_t *maker;  /* [slides] by number of the store: 1 + the input that has it, or 0 */
+    int members;    /* processes, at most */
+    bool stop_said; /* that a signal ended a slide */
 };
 
 /* --- inputs --- */
@@ -449,137 +436,89 @@ static void work(void *ctx, int64_t item, struct crew_seat *seat, void *answer)
 
 /* --- the slides, in the parent --- */
 
-static void take_answer(struct batch *b, size_t k, const struct answer *a)
+static void arrive(void *ctx, int64_t k, const void *answer)
 {
-    struct entry *n = &b->entries[k];
-    const struct input *i = &b->in.list[k];
-    if (n->state == ENTRY_DONE) /* its name could not be noted */
-        return;
-    if (!n->answer)
-        n->answer = memory_need(1, sizeof *n->answer);
-    *n->answer = *a;
-    n->state = ENTRY_DONE;
+    struct batch *b = ctx;
+    const struct answer *a = answer;
     if (!a->bad && !b->o->anonymous)
-        b->maker[i->store] = k + 1;
+        b->maker[b->in.list[k].store] = (size_t)k + 1;
 }
 
-/* Its process has ended without an answer. */
-static void take_death(struct batch *b, size_t k, int status)
+/* If it had a name, the answer has it. */
+static void died(void *ctx, int64_t k, int status, void *answer)
 {
+    const struct batch *b = ctx;
     const struct input *i = &b->in.list[k];
-    struct answer a = {.bad = 1, .stopped = stop_signal() != 0};
+    struct answer *a = answer;
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (b->entries[k].answer) /* it had a name */
-        memcpy(a.name, b->entries[k].answer->name, sizeof a.name);
+    a->bad = 1;
+    a->stopped = stop_signal() != 0;
     if (number == SIGKILL || (!number && WEXITSTATUS(status) == EXIT_TROUBLE))
-        err_blame(&a.why, ERR_MEMORY,
+        err_blame(&a->why, ERR_MEMORY,
                   "%s: its process was ended, as happens when memory is short; try again, with "
                   "fewer --slides at once",
                   i->path);
     else
-        err_set(&a.why,
+        err_set(&a->why,
                 "%s: the program or a library crashed while the slide was read (%s); give "
                 "the run more descriptors and memory, or copy the slide again",
                 i->path, number ? strsignal(number) : "see above");
-    take_answer(b, k, &a);
 }
 
 /* The slide is done without a process: it has a problem, or its store is another's. */
-static bool is_decided(struct batch *b, size_t k)
+static bool is_decided(struct batch *b, int64_t k, struct answer *a)
 {
     struct input *i = &b->in.list[k];
-    struct answer a = {.bad = 1};
     if (i->problem) {
         if (i->target)
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
-        err_blame(&a.why, i->problem_kind, "%s", i->problem);
+        err_blame(&a->why, i->problem_kind, "%s", i->problem);
     } else if (i->target && b->maker[i->store])
-        inputs_clash(i, &b->in.list[b->maker[i->store] - 1], &a.why);
+        inputs_clash(i, &b->in.list[b->maker[i->store] - 1], &a->why);
     else
         return false;
-    take_answer(b, k, &a);
+    a->bad = 1;
     return true;
 }
 
 /* Does a slide before k that is being converted have the same store? */
-static bool store_is_busy(const struct batch *b, size_t k)
+static bool store_is_busy(const struct batch *b, const struct crew_line *l, int64_t k)
 {
     const struct input *i = &b->in.list[k];
-    for (size_t j = b->now; j < k; j++) {
+    for (int64_t j = crew_line_first(l); j < k; j++) {
         const struct input *other = &b->in.list[j];
-        if (b->entries[j].state == ENTRY_BEGUN && other->target && i->target &&
+        if (crew_line_at_work(l, j) && other->target && i->target &&
             !strcmp(i->target, other->target))
             return true;
     }
     return false;
 }
 
-/* -1: no process can be started, and none works. */
-static int begin_slides(struct batch *b, struct err *e)
+static enum crew_line_word decide(void *ctx, const struct crew_line *l, int64_t k, void *answer)
 {
-    while (b->next < b->in.n && b->next - b->now < MOST_AHEAD && !stop_signal()) {
-        const size_t k = b->next;
-        if (b->in.list[k].shared && store_is_busy(b, k))
-            return 0;
-        if (!is_decided(b, k)) {
-            if (!crew_has_room(b->crew))
-                return 0;
-            if (crew_begin(b->crew, (int64_t)k, e))
-                return crew_busy(b->crew) > 0 ? 0
-                       : b->o->anonymous      ? -1
-                                              : err_add(e, "%s", b->in.list[k].path);
-            b->entries[k].state = ENTRY_BEGUN;
-        }
-        b->next++;
-    }
-    return 0;
+    struct batch *b = ctx;
+    if (b->in.list[k].shared && store_is_busy(b, l, k))
+        return CREW_LINE_LATER;
+    return is_decided(b, k, answer) ? CREW_LINE_NO : CREW_LINE_YES;
 }
 
-/* Gives the slide that asks the go-ahead; false: not yet. */
-static bool go_ahead(struct batch *b, size_t k)
+/* May the slide use its name? In order, so that the key file is. */
+static enum crew_line_word allow(void *ctx, const struct crew_line *l, int64_t k, void *answer)
 {
-    struct entry *n = &b->entries[k];
+    struct batch *b = ctx;
+    struct answer *a = answer;
     struct input *i = &b->in.list[k];
-    struct answer failed = *n->answer;
     const char *folder = b->o->output;
     const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-    failed.bad = 1;
     free(i->target);
-    i->target = memory_print("%s%s%s.h5", folder, slash, n->answer->name);
-    if (store_is_busy(b, k))
-        return false;
-    const bool go = !anonymous_note(b->o->key, n->answer->name, i->path, &failed.why);
-    failed.stopped = stop_signal() != 0;
-    crew_reply(b->crew, n->seat, go);
-    n->state = ENTRY_BEGUN;
-    if (!go)
-        take_answer(b, k, &failed);
-    return true;
-}
-
-/* In order, so that the key file is. */
-static void answer_names(struct batch *b)
-{
-    for (; b->named < b->next; b->named++) {
-        const struct entry *n = &b->entries[b->named];
-        if (n->state == ENTRY_BEGUN || (n->state == ENTRY_ASKS && !go_ahead(b, b->named)))
-            return;
-    }
-}
-
-static void take_event(struct batch *b, const struct crew_event *v)
-{
-    const size_t k = (size_t)v->item;
-    switch (v->kind) {
-    case CREW_DONE: take_answer(b, k, v->answer); break;
-    case CREW_DIED: take_death(b, k, v->status); break;
-    case CREW_ASKS:
-        take_answer(b, k, v->answer);
-        b->entries[k].state = ENTRY_ASKS;
-        b->entries[k].seat = v->seat;
-        break;
-    case CREW_NONE: break;
-    }
+    i->target = memory_print("%s%s%s.h5", folder, slash, a->name);
+    if (store_is_busy(b, l, k))
+        return CREW_LINE_LATER;
+    if (!anonymous_note(b->o->key, a->name, i->path, &a->why))
+        return CREW_LINE_YES;
+    a->bad = 1;
+    a->stopped = stop_signal() != 0;
+    return CREW_LINE_NO;
 }
 
 /* --- reports, in order --- */
@@ -593,17 +532,24 @@ static const char *output_of(const struct batch *b, const struct input *i)
     return own ? i->target + n + strspn(i->target + n, "/") : "";
 }
 
-static void report_slide(struct batch *b, size_t k)
+static int report(void *ctx, int64_t k, void *answer, struct err *e)
 {
+    struct batch *b = ctx;
     struct input *i = &b->in.list[k];
-    struct answer *a = b->entries[k].answer;
+    struct answer *a = answer;
     char name[ANONYMOUS_NAME];
-    snprintf(name, sizeof name, "slide %zu of %zu", k + 1, b->in.n);
+    (void)e;
+    if (!a) {
+        b->outcomes.stopped++;
+        return 1;
+    }
+    snprintf(name, sizeof name, "slide %" PRId64 " of %zu", k + 1, b->in.n);
     const char *shown = !b->o->anonymous ? i->path : a->name[0] ? a->name : name;
     const struct outcome o = {shown, i->target, b->o->anonymous ? 0 : i->below, output_of(b, i)};
+    const bool stopped = a->bad && a->stopped && stop_signal();
     if (b->o->anonymous)
         anonymous_mask(&a->why, i->path, shown);
-    if (a->bad && a->stopped && stop_signal()) {
+    if (stopped) {
         if (!b->stop_said)
             cli_say("%s", a->why.msg);
         b->stop_said = true;
@@ -613,36 +559,22 @@ static void report_slide(struct batch *b, size_t k)
     else
         outcomes_slide(&b->outcomes, &o, &a->report);
     fflush(stdout);
-}
-
-/* Those whose turn it is; `all`: also those behind one that was not finished. */
-static void report_slides(struct batch *b, bool all)
-{
-    for (; b->now < b->next; b->now++) {
-        struct entry *n = &b->entries[b->now];
-        if (n->state == ENTRY_DONE)
-            report_slide(b, b->now);
-        else if (!all)
-            return;
-        else
-            b->outcomes.stopped++;
-        free(n->answer);
-        n->answer = NULL;
-    }
+    return stopped;
 }
 
 /* The first slide at work stands for all of them. */
-static void show_progress(const struct batch *b)
+static void show(void *ctx, const struct crew_line *l)
 {
+    const struct batch *b = ctx;
     const struct crew_seat *first = NULL, *seat;
-    size_t done = b->now, shown = done;
+    int64_t done = crew_line_first(l), shown = done;
     double parts = 0, pixels = b->outcomes.pixels;
     if (!progress_is_on())
         return;
-    for (size_t k = b->now; k < b->next; k++) {
-        if (b->entries[k].state == ENTRY_DONE)
+    for (int64_t k = crew_line_first(l); k < crew_line_end(l); k++) {
+        if (!crew_line_at_work(l, k))
             done++;
-        else if ((seat = crew_seat_of(b->crew, (int64_t)k))) {
+        else if ((seat = crew_line_seat(l, k))) {
             shown = first ? shown : k;
             first = first ? first : seat;
             parts += seat == first ? 0 : atomic_load(&seat->fraction);
@@ -653,66 +585,12 @@ static void show_progress(const struct batch *b)
         return;
     const double n = (double)b->in.n;
     const char *path = b->in.list[shown].path;
-    progress_item((int64_t)shown, b->o->anonymous ? "" : path_base_name(path),
-                  ((double)done + parts) / n, 1 / n);
+    progress_item(shown, b->o->anonymous ? "" : path_base_name(path), ((double)done + parts) / n,
+                  1 / n);
     progress_show(atomic_load(&first->fraction), pixels / 1e6);
 }
 
 /* --- all slides --- */
-
-enum {
-    LOOK_MS = 200,  /* between looks at signals and progress */
-    STOP_MS = 1000, /* for slides to end by themselves */
-};
-
-static void refuse_name(struct batch *b, size_t k)
-{
-    crew_reply(b->crew, b->entries[k].seat, false);
-    b->entries[k].state = ENTRY_BEGUN;
-}
-
-/* A signal: members end their slides, and remove what is unfinished. 0: it came too late, all
- * slides are done. */
-static int stop_slides(struct batch *b, struct err *e)
-{
-    const double begun = clock_now();
-    struct crew_event v;
-    crew_stop(b->crew);
-    for (size_t k = b->named; k < b->next; k++)
-        if (b->entries[k].state == ENTRY_ASKS)
-            refuse_name(b, k);
-    while (crew_busy(b->crew) > 0 && 1000 * (clock_now() - begun) < STOP_MS) {
-        v = crew_wait(b->crew, LOOK_MS);
-        take_event(b, &v);
-        if (v.kind == CREW_ASKS)
-            refuse_name(b, (size_t)v.item);
-    }
-    report_slides(b, true);
-    b->outcomes.not_begun = (int64_t)(b->in.n - b->next);
-    if (b->outcomes.stopped == 0 && b->outcomes.not_begun == 0)
-        return 0;
-    if (!b->stop_said)
-        cli_say("%s", e->msg);
-    return -1;
-}
-
-static int convert_slides(struct batch *b, struct err *e)
-{
-    while (b->now < b->in.n) {
-        if (stop_check(e))
-            return stop_slides(b, e);
-        if (begin_slides(b, e))
-            return -1;
-        if (crew_busy(b->crew) > 0) {
-            const struct crew_event v = crew_wait(b->crew, LOOK_MS);
-            take_event(b, &v);
-        }
-        answer_names(b);
-        report_slides(b, false);
-        show_progress(b);
-    }
-    return b->outcomes.stopped > 0 ? stop_check(e) : 0;
-}
 
 /* -1: the run ended before all slides were done. */
 static int convert_all(struct batch *b, struct err *e)
@@ -720,22 +598,31 @@ static int convert_all(struct batch *b, struct err *e)
     const int cores = b->o->convert.threads;
     const int at_once = b->o->slides > 0 ? (int)b->o->slides : cores;
     b->members = (size_t)at_once < b->in.n ? at_once : (int)b->in.n;
-    const struct crew_setup s = {.members = b->members > 0 ? b->members : 1,
-                                 .cores = cores,
-                                 .answer_bytes = sizeof(struct answer),
-                                 .work = work,
-                                 .leave = h5_exit,
-                                 .ctx = b};
+    const struct crew_line_setup s = {.crew = {.members = b->members > 0 ? b->members : 1,
+                                               .cores = cores,
+                                               .answer_bytes = sizeof(struct answer),
+                                               .work = work,
+                                               .leave = h5_exit,
+                                               .ctx = b},
+                                      .items = (int64_t)b->in.n,
+                                      .decide = decide,
+                                      .allow = allow,
+                                      .died = died,
+                                      .arrive = arrive,
+                                      .report = report,
+                                      .show = show};
+    struct crew_line_end end;
     store_init(); /* changes the environment, which only one thread may do */
-    b->entries = memory_need(b->in.n, sizeof *b->entries);
-    b->crew = crew_create(&s, e);
-    const int r = b->crew ? convert_slides(b, e) : -1;
-    b->outcomes.memory = cli_peak_memory() + (b->crew ? crew_peak_memory(b->crew) : 0);
-    crew_free(b->crew);
-    for (size_t k = 0; k < b->in.n; k++)
-        free(b->entries[k].answer);
-    free(b->entries);
-    return r;
+    const int bad = crew_line_run(&s, &end, e);
+    b->outcomes.memory = cli_peak_memory() + end.peak_memory;
+    if (bad && end.refused)
+        return b->o->anonymous ? -1 : err_add(e, "%s", b->in.list[end.begun].path);
+    if (bad && stop_signal()) {
+        b->outcomes.not_begun = (int64_t)b->in.n - end.begun;
+        if (!b->stop_said)
+            cli_say("%s", e->msg);
+    }
+    return bad;
 }
 
 /* One mask belongs to one slide. */
