@@ -286,9 +286,9 @@ static int outcomes_status(const struct outcomes *r)
 /*
  * --- the loop over slides ---
  *
- * Slides are converted at once, each in a process of its own (crew_line.h): a crash costs one slide, and
- * HDF5's lock is each one's own. They begin in order, and what there is to say about them is said
- * in order.
+ * Slides are converted at once, each in a process of its own: a crash costs one slide, and HDF5's
+ * lock is each one's own. They begin in order, and what there is to say about them is said in order
+ * (crew_line.h).
  */
 
 /* More threads make a slide of kept tiles slower: one thread writes. */

@@ -177,8 +177,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
         for k in range(n):
             os.symlink(store(small(1 + k % 3)), os.path.join(folder, "s%02d.h5" % k))
         p = run(H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "-j", "2", "-o", tmp(), folder)
-        size, unit = re.search(r"peak memory ([0-9.]+) ([KMG]iB)", p.err).groups()
-        peaks.append(float(size) * {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}[unit])
+        peaks.append(peak_mib(p.err))
     expect(peaks[1] < 1.3 * peaks[0] + 4, "%s MiB", peaks)
 
 

@@ -216,8 +216,7 @@ def test_memory_does_not_grow_with_the_number_of_slides():
         folder = tmp("slides")
         for k in range(n):
             os.symlink(small(1 + k % 3), os.path.join(folder, "s%02d.svs" % k))
-        size, unit = re.search(r"peak memory ([0-9.]+) ([KMG]iB)", run(WSI2H5, "-j", "2", "-o", tmp(), folder).err).groups()
-        peaks.append(float(size) * {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}[unit])
+        peaks.append(peak_mib(run(WSI2H5, "-j", "2", "-o", tmp(), folder).err))
     expect(peaks[1] < 1.3 * peaks[0] + 4, "%s MiB", peaks)
 
 

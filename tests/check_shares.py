@@ -203,8 +203,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
     peak = []
     for n, output in ((20, tmp() + "/r.h5"), (20, tmp()), (400, tmp() + "/r.h5"), (400, tmp())):
         p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
-        value, unit = p.err.rsplit("peak memory ", 1)[1].split()
-        peak.append(float(value) * {"MiB": 1, "GiB": 1024}[unit])
+        peak.append(peak_mib(p.err))
     # HDF5 keeps some metadata per slide of the file that it writes
     expect(peak[2] < peak[0] + 24 and peak[3] < peak[1] + 8, "20 stores: %s, 400: %s MiB", peak[:2], peak[2:])
 

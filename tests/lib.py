@@ -164,6 +164,12 @@ def wait_until_caught(p, number):
     raise Failed("no handler for signal %d" % number)
 
 
+def peak_mib(err):
+    """The peak memory that the last line of a program states, in MiB."""
+    size, unit = re.search(r"peak memory ([0-9.]+) ([KMG]iB)", err).groups()
+    return float(size) * {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}[unit]
+
+
 def says(text, *words):
     """All words are in the text."""
     for w in words:
