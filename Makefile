@@ -31,8 +31,9 @@ include scripts/config.mk
 objects   = $(patsubst %.cu,$(B)/%.o,$(patsubst %.c,$(B)/%.o,$(wildcard $(1))))
 COMMON   := $(filter-out $(B)/common/codec/h5jpeg.o $(B)/common/codec/h5j2k.o,$(call objects,common/*/*.c))
 # without OpenSlide, wsi2h5 reads fewer formats: the table in convert/readers/slide.c
-NOT_READ  = $(if $(call on,$(OPENSLIDE)),no_openslide,slide_metadata slide_openslide)
-CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)),$(call objects,convert/*.c convert/*/*.c))
+NOT_READ  = $(if $(call on,$(OPENSLIDE)),frame/no_openslide,frame/slide_metadata slide_openslide)
+CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)), \
+              $(call objects,convert/*.c convert/*/*.c convert/*/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
 NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ map/ report/ run/live))
 PROCESS  := $(filter-out $(call objects,$(NO_PNG) process/map/map_tiff$(if $(MAP_TIFF),_none).c), \
@@ -89,12 +90,12 @@ $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/common/codec/j2k.o: EXTRA += $(call pkg,--cflags,libopenjp2)
-$(call objects,convert/tissue/tissue_mask.c convert/readers/rows.c convert/readers/png_input.c): \
+$(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture/%.c,rows png_input)): \
   EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
   engine/stream) common/store/gray common/store/chunks common/codec/j2k convert/convert \
-  $(addprefix convert/,readers/slide_openslide readers/slide_metadata tissue/tissue))): EXTRA += -O3
+  $(addprefix convert/,readers/slide_openslide readers/frame/slide_metadata tissue/tissue))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<

@@ -10,7 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/hdf5/h5_library.h"
 #include "convert/inputs.h"
-#include "convert/readers/slide_metadata.h"
+#include "convert/readers/frame/slide_metadata.h"
 #include "convert/tile/tile.h"
 #include "wsi_build.h"
 

@@ -82,8 +82,9 @@ FUZZ     := $(if $(TIFF_JPEG),$(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz_%, 
 FUZZ_MAIN = $(B)/tests/fuzz/replay.o
 FUZZ_HDF5 =
 DIRECT    = $(filter-out %/slide_metadata.o %/slide_openslide.o, \
-              $(call objects,$(patsubst %,convert/%/*.c,privacy tile readers)))
-$(B)/tests/fuzz/%.o $(B)/convert/readers/no_openslide.o: EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
+              $(call objects,$(patsubst %,convert/%/*.c,privacy tile readers readers/*)))
+$(B)/tests/fuzz/%.o $(B)/convert/readers/frame/no_openslide.o: \
+  EXTRA = $(call pkg,--cflags,$(SLIDE_PC)) $(HDF5_CFLAGS)
 $(FUZZ): $(B)/tests/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/fuzz.o $(FUZZ_MAIN)
 	$(link) $(call pkg,--libs,$(SLIDE_PC)) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/fuzz_slide: $(DIRECT) $(COMMON)

@@ -6,11 +6,11 @@
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
-#include "convert/readers/dicom_file.h"
-#include "convert/readers/slide_file.h"
-#include "convert/readers/slide_metadata.h"
+#include "convert/readers/dicom/dicom_file.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/readers/frame/slide_metadata.h"
 #include "convert/readers/slide_ndpi.h"
-#include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff/tiff_file.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "common/base/err.h"
 #include "common/codec/jpeg_stream.h"
 #include "common/store/store.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,10 +11,10 @@
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_stream.h"
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_file.h"
-#include "convert/readers/slide_metadata.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tile_file.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/readers/frame/slide_metadata.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #define WSI_SLIDE_NDPI_H
 
 #include "common/base/err.h"
-#include "convert/readers/tile_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,11 +8,11 @@
 
 #include "common/base/memory.h"
 #include "common/store/gray.h"
-#include "convert/readers/slide_metadata.h"
+#include "convert/readers/frame/slide_metadata.h"
 #include "convert/readers/slide_ndpi.h"
 #include "convert/readers/sources.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tiff_pyramid.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/tiff/tiff_pyramid.h"
 
 #include <errno.h>
 #include <inttypes.h>

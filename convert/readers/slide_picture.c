@@ -9,9 +9,9 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "convert/readers/bands.h"
-#include "convert/readers/tiff_picture.h"
-#include "convert/readers/tiff_pyramid.h"
+#include "convert/readers/picture/bands.h"
+#include "convert/readers/tiff/tiff_picture.h"
+#include "convert/readers/tiff/tiff_pyramid.h"
 
 #include <errno.h>
 #include <inttypes.h>

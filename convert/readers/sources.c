@@ -6,9 +6,9 @@
 #include "common/base/path.h"
 #include "common/base/read_at.h"
 #include "common/codec/codec.h"
-#include "convert/readers/dicom_file.h"
-#include "convert/readers/slide_file.h"
-#include "convert/readers/tiff_file.h"
+#include "convert/readers/dicom/dicom_file.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/readers/tiff/tiff_file.h"
 
 #include <dirent.h>
 #include <errno.h>

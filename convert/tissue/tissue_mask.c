@@ -6,7 +6,7 @@
 #include "common/base/stop.h"
 #include "common/regions/geojson.h"
 #ifdef HAVE_PNG
-#include "convert/readers/png_input.h"
+#include "convert/readers/picture/png_input.h"
 #endif
 
 #include <inttypes.h>

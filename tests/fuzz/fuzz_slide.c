@@ -10,7 +10,7 @@
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_ndpi.h"
-#include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff/tiff_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #include "common/regions/geojson.h"
 #include "convert/arguments.h"
 #include "convert/privacy/identifiers.h"
-#include "convert/readers/tiff_level.h"
+#include "convert/readers/tiff/tiff_level.h"
 #include "convert/tissue/tissue_mask.h"
 #include "process/options/commands.h"
 #include "process/options/options.h"

@@ -1,10 +1,10 @@
 /* rows.c - see rows.h: JPEG streams, and files in JPEG and PNG. */
-#include "convert/readers/rows.h"
+#include "convert/readers/picture/rows.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_rows.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifdef HAVE_PNG
-#include "convert/readers/png_input.h"
+#include "convert/readers/picture/png_input.h"
 #endif
 
 /* --- JPEG --- */

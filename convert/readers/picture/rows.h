@@ -8,7 +8,7 @@
 #define WSI_ROWS_H
 #include "common/base/err.h"
 #include "common/codec/jpeg_rows.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* bands.c - see bands.h. */
-#include "convert/readers/bands.h"
+#include "convert/readers/picture/bands.h"
 
 #include "common/base/memory.h"
 #include "common/store/gray.h"

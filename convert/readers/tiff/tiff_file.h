@@ -12,7 +12,7 @@
 #define WSI_TIFF_FILE_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

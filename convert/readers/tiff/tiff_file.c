@@ -1,5 +1,5 @@
 /* tiff_file.c - see tiff_file.h. */
-#include "convert/readers/tiff_file.h"
+#include "convert/readers/tiff/tiff_file.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"

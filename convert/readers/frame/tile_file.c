@@ -1,5 +1,5 @@
 /* tile_file.c - see tile_file.h. */
-#include "convert/readers/tile_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"

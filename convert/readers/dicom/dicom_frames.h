@@ -14,8 +14,8 @@
 #define WSI_DICOM_FRAMES_H
 
 #include "common/base/err.h"
-#include "convert/readers/dicom_file.h"
-#include "convert/readers/tile_file.h"
+#include "convert/readers/dicom/dicom_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #define WSI_SLIDE_METADATA_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* tiff_picture.c - see tiff_picture.h. */
-#include "convert/readers/tiff_picture.h"
+#include "convert/readers/tiff/tiff_picture.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"

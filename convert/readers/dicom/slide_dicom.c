@@ -8,13 +8,13 @@
  * The colours of a tile are those that the file states (photometric interpretation), unless its
  * stream states others itself (tile.h).
  */
-#include "convert/readers/tile_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
-#include "convert/readers/dicom_frames.h"
-#include "convert/readers/dicom_slide.h"
+#include "convert/readers/dicom/dicom_frames.h"
+#include "convert/readers/dicom/dicom_slide.h"
 
 #include <assert.h>
 #include <errno.h>

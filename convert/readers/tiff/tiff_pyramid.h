@@ -18,7 +18,7 @@
 #define WSI_TIFF_PYRAMID_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 #define WSI_TILE_FILE_H
 
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 #include "convert/tile/tile.h"
 
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #define WSI_DICOM_SLIDE_H
 
 #include "common/base/err.h"
-#include "convert/readers/dicom_file.h"
+#include "convert/readers/dicom/dicom_file.h"
 #include "convert/readers/slide.h"
 
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 /* tiff_level.c - see tiff_level.h. */
-#include "convert/readers/tiff_level.h"
+#include "convert/readers/tiff/tiff_level.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_file.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tiff_picture.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/tiff/tiff_picture.h"
 
 #include <errno.h>
 #include <inttypes.h>

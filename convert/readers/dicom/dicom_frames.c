@@ -1,5 +1,5 @@
 /* dicom_frames.c - see dicom_frames.h. */
-#include "convert/readers/dicom_frames.h"
+#include "convert/readers/dicom/dicom_frames.h"
 
 #include "common/base/memory.h"
 #include "common/codec/jpeg_stream.h"

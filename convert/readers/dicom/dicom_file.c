@@ -1,5 +1,5 @@
 /* dicom_file.c - see dicom_file.h. */
-#include "convert/readers/dicom_file.h"
+#include "convert/readers/dicom/dicom_file.h"
 
 #include "common/base/path.h"
 #include "common/base/read_at.h"

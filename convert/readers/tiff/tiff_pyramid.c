@@ -1,10 +1,10 @@
 /* tiff_pyramid.c - see tiff_pyramid.h. */
-#include "convert/readers/tiff_pyramid.h"
+#include "convert/readers/tiff/tiff_pyramid.h"
 
 #include "common/base/memory.h"
 #include "common/base/path.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tiff_xml.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/tiff/tiff_xml.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* slide_metadata.c - see slide_metadata.h. */
-#include "convert/readers/slide_metadata.h"
+#include "convert/readers/frame/slide_metadata.h"
 
 #include "common/base/memory.h"
 

@@ -4,7 +4,7 @@
  * from their own directories and headers.
  */
 #include "convert/readers/slide.h"
-#include "convert/readers/slide_metadata.h"
+#include "convert/readers/frame/slide_metadata.h"
 
 const struct slide_reader slide_openslide = {.name = "openslide"};
 

@@ -10,15 +10,15 @@
  * says. So are OME-TIFF files that OpenSlide does not know; they have no quickhash. What tile.h
  * does not decode is left to OpenSlide altogether.
  */
-#include "convert/readers/tile_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 
-#include "convert/readers/slide_metadata.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tiff_level.h"
-#include "convert/readers/tiff_picture.h"
+#include "convert/readers/frame/slide_metadata.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/tiff/tiff_level.h"
+#include "convert/readers/tiff/tiff_picture.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* png_input.c - see png_input.h. */
 #ifdef HAVE_PNG
-#include "convert/readers/png_input.h"
+#include "convert/readers/picture/png_input.h"
 
 #include <stdint.h>
 #include <stdlib.h>

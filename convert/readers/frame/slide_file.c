@@ -1,5 +1,5 @@
 /* slide_file.c - see slide_file.h. */
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include "common/base/memory.h"
 

@@ -6,7 +6,7 @@
  * Uncompressed and PackBits segments are read here, JPEG goes to libjpeg, and JPEG 2000 is decoded
  * at once.
  */
-#include "convert/readers/tiff_picture.h"
+#include "convert/readers/tiff/tiff_picture.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"

@@ -1,5 +1,5 @@
 /* tiff_xml.c - see tiff_xml.h. */
-#include "convert/readers/tiff_xml.h"
+#include "convert/readers/tiff/tiff_xml.h"
 
 #include "common/base/text.h"
 

@@ -8,10 +8,10 @@
 #ifndef WSI_TIFF_PICTURE_H
 #define WSI_TIFF_PICTURE_H
 
-#include "convert/readers/bands.h"
-#include "convert/readers/rows.h"
-#include "convert/readers/tiff_file.h"
-#include "convert/readers/tile_file.h"
+#include "convert/readers/picture/bands.h"
+#include "convert/readers/picture/rows.h"
+#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* dicom_slide.c - see dicom_slide.h. */
-#include "convert/readers/dicom_slide.h"
+#include "convert/readers/dicom/dicom_slide.h"
 
 #include "common/base/err.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/read_at.h"
-#include "convert/readers/dicom_file.h"
-#include "convert/readers/slide_file.h"
-#include "convert/readers/tile_file.h"
+#include "convert/readers/dicom/dicom_file.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/readers/frame/tile_file.h"
 
 #include <dirent.h>
 #include <errno.h>

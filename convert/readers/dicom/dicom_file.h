@@ -14,7 +14,7 @@
 #define WSI_DICOM_FILE_H
 
 #include "common/base/err.h"
-#include "convert/readers/slide_file.h"
+#include "convert/readers/frame/slide_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #define WSI_BANDS_H
 
 #include "common/store/store.h"
-#include "convert/readers/rows.h"
+#include "convert/readers/picture/rows.h"
 
 #include <stdint.h>
 
