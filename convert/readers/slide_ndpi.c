@@ -10,11 +10,11 @@
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "common/codec/jpeg_stream.h"
-#include "convert/readers/slide.h"
 #include "convert/readers/frame/slide_file.h"
 #include "convert/readers/frame/slide_metadata.h"
-#include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/frame/slide_reader.h"
 #include "convert/readers/frame/tile_file.h"
+#include "convert/readers/tiff/tiff_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

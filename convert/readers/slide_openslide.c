@@ -4,7 +4,7 @@
  * Each thread has its own handle, opened when it first reads. OpenSlide's errors are sticky: after
  * a damaged tile the thread's handle is closed and opened again, and no other thread is affected.
  */
-#include "convert/readers/slide.h"
+#include "convert/readers/frame/slide_reader.h"
 
 #include "common/base/memory.h"
 #include "common/store/gray.h"

@@ -5,7 +5,7 @@
  * unknown, as resolutions in such files are for print, unless OME-XML states it. bands.h makes
  * tiles of them.
  */
-#include "convert/readers/slide.h"
+#include "convert/readers/frame/slide_reader.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"

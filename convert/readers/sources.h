@@ -15,7 +15,7 @@
 
 #include "common/base/err.h"
 #include "common/store/store.h"
-#include "convert/readers/slide.h"
+#include "convert/readers/frame/slide_reader.h"
 
 #include <stdbool.h>
 

@@ -10,7 +10,7 @@
 
 #include "common/base/err.h"
 #include "convert/readers/dicom/dicom_file.h"
-#include "convert/readers/slide.h"
+#include "convert/readers/frame/slide_reader.h"
 
 #include <stdbool.h>
 #include <stdint.h>

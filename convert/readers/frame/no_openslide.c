@@ -3,8 +3,8 @@
  * OpenSlide. Such a build reads the formats that do not need it (slide.c), and describes slides
  * from their own directories and headers.
  */
-#include "convert/readers/slide.h"
 #include "convert/readers/frame/slide_metadata.h"
+#include "convert/readers/frame/slide_reader.h"
 
 const struct slide_reader slide_openslide = {.name = "openslide"};
 

@@ -8,8 +8,8 @@
 #ifndef WSI_TILE_FILE_H
 #define WSI_TILE_FILE_H
 
-#include "convert/readers/slide.h"
 #include "convert/readers/frame/slide_file.h"
+#include "convert/readers/frame/slide_reader.h"
 #include "convert/tile/tile.h"
 
 #include <stdbool.h>

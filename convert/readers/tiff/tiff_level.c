@@ -3,8 +3,8 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "convert/readers/slide.h"
 #include "convert/readers/frame/slide_file.h"
+#include "convert/readers/frame/slide_reader.h"
 #include "convert/readers/tiff/tiff_file.h"
 #include "convert/readers/tiff/tiff_picture.h"
 

@@ -7,8 +7,8 @@
 
 #include "common/base/err.h"
 #include "common/codec/jpeg_stream.h"
-#include "convert/readers/tiff/tiff_pyramid.h"
 #include "convert/readers/frame/tile_file.h"
+#include "convert/readers/tiff/tiff_pyramid.h"
 
 #include <stdbool.h>
 #include <stddef.h>

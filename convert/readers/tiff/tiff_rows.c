@@ -1,12 +1,12 @@
 /*
- * tiff_rows.c - one segment of a TIFF picture as rows of samples; see tiff_picture.h.
+ * tiff_rows.c - one segment of a TIFF picture as rows of samples; see tiff_rows.h.
  *
  * libtiff's decoders get a file of our own: a BigTIFF directory in memory of a picture of one
  * strip, and behind it the segment's bytes. So nothing else of the slide's file reaches them.
  * Uncompressed and PackBits segments are read here, JPEG goes to libjpeg, and JPEG 2000 is decoded
  * at once.
  */
-#include "convert/readers/tiff/tiff_picture.h"
+#include "convert/readers/tiff/tiff_rows.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
