@@ -1,13 +1,15 @@
 """Colours: what a DICOM or TIFF file states, and what its JPEG streams state, in every combination, codec and reader."""
 import functools
+import io
 import itertools
+import struct
 
 import h5py
 import numpy as np
 
 from dicomfile import Level, instance, restated, write
 from lib import *
-from tiffpatch import Tiff
+from tiffpatch import Tiff, directory_of
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import wsi_store  # noqa: E402
@@ -62,6 +64,20 @@ def tiff(path, photometric, stream=lambda tile: tile, sub="444"):
         t.replace_tile(k, stream(t.tile(k)[1]))
     t.set(262, PHOTOMETRIC[photometric])
     return t.save(path)
+
+
+def column(path, photometric, streams, in_tiles):
+    """A TIFF of JPEG streams of 128 x 128 px, one below the other, in tiles or strips."""
+    data = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + b"".join(streams)
+    struct.pack_into("<I", data, 4, len(data))
+    at = [8 + sum(len(s) for s in streams[:k]) for k in range(len(streams))]
+    places = {322: (4, [128]), 323: (4, [128]), 324: (4, at), 325: (4, [len(s) for s in streams])} if in_tiles else \
+        {273: (4, at), 278: (4, [128]), 279: (4, [len(s) for s in streams])}
+    tags = {256: (4, [128]), 257: (4, [128 * len(streams)]), 258: (3, [8, 8, 8]), 259: (3, [7]), 262: (3, [PHOTOMETRIC[photometric]]), 277: (3, [3]),
+            **places}
+    entries = directory_of(data, tags)
+    struct.pack_into("<I", data, 4, len(data))
+    return put_file(path, bytes(data + entries + bytes(4)))
 
 
 @functools.lru_cache(None)
@@ -197,6 +213,45 @@ def test_contradiction_is_recorded_and_printed_once():
             expect(len(said) == c.is_contradiction and (not said or "warning: " + recorded in said[0]), "%s: %s", c.name, said)
     again = run(WSI2H5, "--codec", "jpeg", "-o", os.path.dirname(path(CASES[0])), folder()).err
     expect(again.count("; read as ") == sum(c.is_contradiction for c in CASES), "a run that skips: %s", again)
+
+
+def test_strips_follow_the_rule_of_tiles():
+    for c in CASES:
+        if c.is_dicom:
+            continue
+        streams = [c.stream(t) for t in Level(svs(c.sub)).tiles[:2]]
+        paths = [column(os.path.join(tmp(), name), c.stated, streams, name == "tiles.tif") for name in ("tiles.tif", "strips.tif")]
+        tiles, strips = (convert(p, "--codec", "none") for p in paths)
+        expect((pixels(tiles[0]) == pixels(strips[0])).all(), "%s: other pixels", c.name)
+        said = attributes_of(strips[0]).get("colour_conflict", "")
+        expect(said == conflict(c).replace("tiles", "strips"), "%s: %r", c.name, said)
+        expect(strips[1].err.count("; read as ") == c.is_contradiction, "%s: %s", c.name, strips[1].err)
+
+
+def test_pictures_that_state_rgb_and_ycbcr():
+    image = with_pillow()
+    for marker, ids, jfif, sub in itertools.product(MARKERS, IDS, (False, True), ("444", "422", "420")):
+        whole = Level(svs(sub)).tiles[0]
+        stream = restated(whole, marker, IDS[ids], jfif)
+        is_rgb = not jfif and (marker == 0 or (marker is None and ids == "RGB"))  # as libjpeg decides
+        is_rgb_stated = marker == 0 or ids == "RGB"
+        as_read = restated(whole, 1, IDS["123"]) if sub != "444" or not is_rgb else stream
+        want = np.asarray(image.open(io.BytesIO(as_read)).convert("RGB"))
+        out, p, _ = convert(put_file(os.path.join(tmp(), "a.jpg"), stream), "--codec", "none")
+        name = "%s %s %s %s" % (marker, ids, jfif, sub)
+        expect((pixels(out) == want).all(), "%s: other pixels", name)
+        said = attributes_of(out).get("colour_conflict", "")
+        words = "" if not is_rgb_stated or (is_rgb and sub == "444") else \
+            "the JPEG states RGB, but has subsampled chroma; read as YCbCr" if is_rgb else "the JPEG states RGB as well as YCbCr; read as YCbCr"
+        expect(said == words and ("read as YCbCr" in p.err) == bool(words), "%s: %r, %s", name, said, p.err)
+
+
+def with_pillow():
+    try:
+        from PIL import Image
+    except ImportError:
+        raise Skip("Pillow is missing")
+    return Image
 
 
 def test_info_shows_a_contradiction():

@@ -156,8 +156,50 @@ static bool is_subsampled(const jpeg_component_info *c)
            (c[1].h_samp_factor < c[0].h_samp_factor || c[1].v_samp_factor < c[0].v_samp_factor);
 }
 
-/* Is it a kind of stream that is decoded here? Sets its colours. */
-static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct err *e)
+static bool has_ids(const jpeg_component_info *c, int first, int second, int third)
+{
+    return c[0].component_id == first && c[1].component_id == second && c[2].component_id == third;
+}
+
+static bool states_rgb(const struct jpeg_decompress_struct *j)
+{
+    return (j->saw_Adobe_marker && j->Adobe_transform == 0) ||
+           has_ids(j->comp_info, 'R', 'G', 'B');
+}
+
+static bool states_ycbcr(const struct jpeg_decompress_struct *j)
+{
+    return (j->saw_Adobe_marker && j->Adobe_transform > 0) ||
+           (j->saw_JFIF_marker && has_ids(j->comp_info, 1, 2, 3));
+}
+
+/* Does the stream state other colours? As jpeg_header_colours() says, or in a file of its own
+ * RGB that libjpeg does not believe. */
+static bool states_other(const struct jpeg_decompress_struct *j, bool ycbcr, bool is_file)
+{
+    if (!ycbcr)
+        return states_ycbcr(j);
+    return states_rgb(j) && (is_file || !(states_ycbcr(j) || j->saw_JFIF_marker));
+}
+
+/* The colours of a stream of three components, and how it contradicts what is stated. */
+static void take_colours(struct jpeg_rows *r, const struct jpeg_rows_input *in,
+                         struct jpeg_rows_picture *p)
+{
+    struct jpeg_decompress_struct *j = &r->jpeg;
+    const bool is_file = in->colours == JPEG_FILE;
+    if (!is_file)
+        j->jpeg_color_space = in->colours == JPEG_YCBCR ? JCS_YCbCr : JCS_RGB;
+    const bool ycbcr = j->jpeg_color_space == JCS_YCbCr;
+    p->is_subsampled = !ycbcr && is_subsampled(j->comp_info);
+    p->is_other = states_other(j, ycbcr, is_file);
+    if (p->is_subsampled)
+        j->jpeg_color_space = JCS_YCbCr; /* whatever the file or the stream states */
+}
+
+/* Is it a kind of stream that is decoded here? Fills *p, and sets its colours. */
+static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct jpeg_rows_picture *p,
+                 struct err *e)
 {
     struct jpeg_decompress_struct *j = &r->jpeg;
     const int wanted = in->colours == JPEG_SINGLE ? 1 : in->colours == JPEG_FILE ? 0 : 3;
@@ -173,11 +215,11 @@ static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct e
                 j->num_components == 4 ? " (CMYK)" : "");
         return JPEG_ROWS_OTHER;
     }
-    if (wanted == 3)
-        j->jpeg_color_space = in->colours == JPEG_YCBCR ? JCS_YCbCr : JCS_RGB;
-    if (j->jpeg_color_space == JCS_RGB && is_subsampled(j->comp_info))
-        j->jpeg_color_space = JCS_YCbCr; /* whatever the file or the stream states */
-    j->out_color_space = j->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    *p = (struct jpeg_rows_picture){
+        .cols = j->image_width, .rows = j->image_height, .channels = j->num_components};
+    if (p->channels == 3)
+        take_colours(r, in, p);
+    j->out_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     return 0;
 }
 
@@ -192,7 +234,8 @@ static bool is_other(int code)
     return code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED || code == JERR_IMAGE_TOO_BIG;
 }
 
-static int read_header(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct err *e)
+static int read_header(struct jpeg_rows *r, const struct jpeg_rows_input *in,
+                       struct jpeg_rows_picture *p, struct err *e)
 {
     struct jpeg_decompress_struct *j = &r->jpeg;
     if (setjmp(r->failed)) {
@@ -210,11 +253,11 @@ static int read_header(struct jpeg_rows *r, const struct jpeg_rows_input *in, st
     }
     j->src = &r->source;
     jpeg_read_header(j, TRUE);
-    return check(r, in, e);
+    return check(r, in, p, e);
 }
 
-int jpeg_rows_open(struct jpeg_rows **out, const struct jpeg_rows_input *in, int64_t *cols,
-                   int64_t *rows, int *channels, struct err *e)
+int jpeg_rows_open(struct jpeg_rows **out, const struct jpeg_rows_input *in,
+                   struct jpeg_rows_picture *p, struct err *e)
 {
     struct jpeg_rows *r = create(in);
     *out = NULL;
@@ -222,16 +265,13 @@ int jpeg_rows_open(struct jpeg_rows **out, const struct jpeg_rows_input *in, int
         err_memory(e);
         return JPEG_NO_MEMORY;
     }
-    const int bad = read_header(r, in, e);
+    const int bad = read_header(r, in, p, e);
     if (bad) {
         const int code = errno;
         jpeg_rows_close(r);
         errno = code;
         return bad;
     }
-    *cols = r->jpeg.image_width;
-    *rows = r->jpeg.image_height;
-    *channels = r->jpeg.out_color_space == JCS_GRAYSCALE ? 1 : 3;
     *out = r;
     return 0;
 }
@@ -266,10 +306,10 @@ void jpeg_rows_close(struct jpeg_rows *r)
 
 #else
 
-int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *in, int64_t *cols,
-                   int64_t *rows, int *channels, struct err *e)
+int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *in,
+                   struct jpeg_rows_picture *p, struct err *e)
 {
-    (void)in, (void)cols, (void)rows, (void)channels;
+    (void)in, (void)p;
     *r = NULL;
     err_set(e, "this build lacks libjpeg");
     return JPEG_ROWS_OTHER;

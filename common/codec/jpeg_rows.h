@@ -21,6 +21,14 @@ struct jpeg_rows_input {
     uint64_t most_bytes;       /* of memory for a progressive stream */
 };
 
+/* What a stream is, and how it contradicts `colours`, or itself. */
+struct jpeg_rows_picture {
+    int64_t cols, rows; /* px */
+    int channels;       /* 3 = RGB or 1 = gray */
+    bool is_other;      /* it states other colours; JPEG_FILE: RGB as well as YCbCr */
+    bool is_subsampled; /* RGB is stated, and it has the chroma of YCbCr */
+};
+
 struct jpeg_rows;
 
 enum {
@@ -28,10 +36,10 @@ enum {
     JPEG_ROWS_TROUBLE = -3, /* the file cannot be read now; errno and e say why */
 };
 
-/* 0, and *cols, *rows and *channels (3 = RGB or 1 = gray) are those of the stream. Otherwise
- * JPEG_DAMAGED, JPEG_NO_MEMORY or one of the above, and *r is NULL. */
-int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *input, int64_t *cols,
-                   int64_t *rows, int *channels, struct err *e);
+/* 0, and *p is that of the stream. Otherwise JPEG_DAMAGED, JPEG_NO_MEMORY or one of the above, and
+ * *r is NULL. */
+int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *input,
+                   struct jpeg_rows_picture *p, struct err *e);
 /* The next row as [cols][channels] u8. 0, JPEG_DAMAGED, JPEG_NO_MEMORY or JPEG_ROWS_TROUBLE; after
  * a failure only jpeg_rows_close(). */
 int jpeg_rows_next(struct jpeg_rows *r, uint8_t *out, struct err *e);

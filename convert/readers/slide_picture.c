@@ -367,6 +367,17 @@ static int picture_properties(struct slide *s,
     return orientation ? put(ctx, SLIDE_ORIENTATION, text) : 0;
 }
 
+static const char *picture_contradiction(const struct slide *s)
+{
+    const struct picture *v = (const struct picture *)s;
+    return !v->open                               ? tiff_picture_contradiction(&v->tiff)
+           : v->whole.conflict == TILE_AGREES     ? NULL
+           : v->whole.conflict == TILE_SUBSAMPLED ? "the JPEG states RGB, but has subsampled "
+                                                    "chroma; read as YCbCr"
+                                                  : "the JPEG states RGB as well as YCbCr; read as "
+                                                    "YCbCr";
+}
+
 static int picture_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
 {
     const struct picture *v = from_slide(s);
@@ -388,3 +399,4 @@ const struct slide_reader slide_picture = {
     .icc = picture_icc,
     .close = picture_close,
 };
+    .contradiction = picture_contradiction,

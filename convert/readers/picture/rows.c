@@ -51,7 +51,12 @@ int jpeg_stream_open(struct rows **out, const struct jpeg_rows_input *in, struct
     static const struct rows_kind kind = {stream_next, stream_close};
     struct stream_rows *r = memory_need(1, sizeof *r);
     r->rows.kind = &kind;
-    const int bad = result_of(jpeg_rows_open(&r->jpeg, in, &p->cols, &p->rows, &p->channels, e));
+    struct jpeg_rows_picture s = {0};
+    const int bad = result_of(jpeg_rows_open(&r->jpeg, in, &s, e));
+    *p = (struct rows_picture){s.cols, s.rows, s.channels,
+                               s.is_subsampled ? TILE_SUBSAMPLED
+                               : s.is_other    ? TILE_STATES_OTHER
+                                               : TILE_AGREES};
     *out = bad ? NULL : &r->rows;
     if (bad) {
         const int code = errno;
@@ -333,7 +338,8 @@ static int read_header(struct png_rows *r, struct rows_picture *p, struct err *e
     if (!r->line || !r->alpha)
         return -1;
     assert(png_get_rowbytes(r->png, r->info) <= (size_t)r->cols * 4);
-    *p = (struct rows_picture){r->cols, r->height, r->samples < 3 ? 1 : 3};
+    *p = (struct rows_picture){
+        .cols = r->cols, .rows = r->height, .channels = r->samples < 3 ? 1 : 3};
     return interlaced ? take_whole(r, e) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/err.h"
 #include "common/codec/jpeg_rows.h"
 #include "convert/readers/frame/slide_file.h"
+#include "convert/tile/tile.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ static inline void rows_close(struct rows *r)
 struct rows_picture {
     int64_t cols, rows; /* px */
     int channels;       /* 3 = RGB or 1 = gray */
+    enum tile_conflict conflict;
 };
 
 /* Opens a PNG or a JPEG picture of 8 bits. Alpha is composed over white. 0, ROWS_OTHER,

@@ -399,10 +399,16 @@ static const char *bands_refused(const struct slide *s)
     return bands_refusal(((const struct tiff_slide *)s)->bands);
 }
 
+static const char *bands_contradiction(const struct slide *s)
+{
+    return tiff_picture_contradiction(&((const struct tiff_slide *)s)->picture);
+}
+
 static const struct slide_reader tiff_in_bands = {
     .name = "tiff",
     .read = bands_read_tile,
     .refusal = bands_refused,
+    .contradiction = bands_contradiction,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .icc = tiff_icc,

@@ -290,7 +290,7 @@ int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uin
                       struct err *e)
 {
     struct reading r = {.p = p};
-    *p = (struct tiff_picture){.file = file};
+    *p = (struct tiff_picture){.file = file, .conflict = memory_need(1, sizeof *p->conflict)};
     errno = 0;
     if (!tiff_file_open(&r.t, file) || !tiff_file_directory(&r.t, at, &r.d)) {
         if (slide_may_pass(errno))
@@ -310,9 +310,30 @@ void tiff_picture_free(struct tiff_picture *p)
     free(p->places);
     free(p->tables);
     *p = (struct tiff_picture){0};
+    free(p->conflict);
 }
 
 /* --- rows of samples to RGB or gray --- */
+/* --- what JPEG streams state --- */
+
+const char *tiff_picture_contradiction(const struct tiff_picture *p)
+{
+    static const char *const subsampled[2] = {
+        "the photometric tag states RGB, but the JPEG tiles have subsampled chroma; read as YCbCr",
+        "the photometric tag states RGB, but the JPEG strips have subsampled chroma; read as "
+        "YCbCr"};
+    static const char *const texts[2][2] = {
+        /* [strips][the tag states YCbCr] */
+        {"the JPEG tiles state YCbCr, the photometric tag RGB; read as RGB",
+         "the JPEG tiles state RGB, the photometric tag YCbCr; read as YCbCr"},
+        {"the JPEG strips state YCbCr, the photometric tag RGB; read as RGB",
+         "the JPEG strips state RGB, the photometric tag YCbCr; read as YCbCr"}};
+    const int conflict = p->conflict ? *p->conflict : TILE_AGREES;
+    return conflict == TILE_AGREES       ? NULL
+           : conflict == TILE_SUBSAMPLED ? subsampled[p->in_strips]
+                                         : texts[p->in_strips][p->photometric == YCBCR];
+}
+
 
 struct picture_rows {
     struct rows rows;

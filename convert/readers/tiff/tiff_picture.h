@@ -39,4 +39,8 @@ int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, st
 /* One line about n samples per pixel that are not stored; "" for none. */
 void tiff_note_left_out(int n, char *note, size_t size);
 
+/* How the JPEG streams that were read contradict the photometric tag, and what was done; NULL: they
+ * do not. */
+const char *tiff_picture_contradiction(const struct tiff_picture *p);
+
 #endif

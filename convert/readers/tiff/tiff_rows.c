@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
@@ -371,6 +372,13 @@ static int packed_open(struct rows **out, const struct tiff_picture *p,
 
 /* --- JPEG --- */
 
+static void note(const struct tiff_picture *p, enum tile_conflict conflict)
+{
+    int old = *p->conflict;
+    while (old < (int)conflict && !atomic_compare_exchange_weak(p->conflict, &old, (int)conflict))
+        ;
+}
+
 static int stream_open(struct rows **out, const struct tiff_picture *p,
                        const struct tile_place *place, int64_t rows, struct err *e)
 {
@@ -389,8 +397,10 @@ static int stream_open(struct rows **out, const struct tiff_picture *p,
     const int bad = jpeg_stream_open(out, &in, &stream, e);
     if (bad)
         return bad == ROWS_OTHER ? ROWS_DAMAGED : bad;
-    if (stream.cols == p->cols && stream.rows >= rows && stream.rows <= p->rows)
+    if (stream.cols == p->cols && stream.rows >= rows && stream.rows <= p->rows) {
+        note(p, stream.conflict);
         return 0;
+    }
     rows_close(*out);
     *out = NULL;
     err_set(e, "a stream of %d x %d px in a strip or tile of %d x %d px", (int)stream.cols,
