@@ -47,7 +47,8 @@ KINDS = {  # planes, how; the pixels
 
 
 def test_um_icc_and_channels_are_those_of_the_rgb_twin():
-    for name, (planes, how, want) in KINDS.items():
+    apart = {name + ", apart": (planes, {"separate": True, **how}, want) for name, (planes, how, want) in KINDS.items() if "RGB" in name or "alpha" in name}
+    for name, (planes, how, want) in {**KINDS, **apart}.items():
         out, p, j = convert(tiff(planes, **how))
         expect((j["mpp_x"], j["mpp_y"], j["reader"]) == (0.25, 0.25, "tiff"), "%s: %s", name, j)
         got = pixels(out)

@@ -348,7 +348,8 @@ def test_samples_beside_the_colours_of_strips():
 
 
 OTHER = [  # what is not read, and its words
-    (dict(photometric=5, compression=DEFLATE), 4, "only RGB, gray and palettes"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
+    (dict(photometric=8, compression=DEFLATE), 3, "CIE L*a*b*"), (dict(photometric=6), 3, "YCbCr"), (dict(photometric=9), 3, "another photometric"),
+    (dict(photometric=5, more={332: (3, [2])}.items()), 4, "other inks"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
     (dict(more={BITS: (3, [16, 16, 16])}.items()), 3, "16 bits"), (dict(compression=6), 3, "old-style JPEG"), (dict(compression=4), 3, "compression 4"),
 ]
 

@@ -411,6 +411,24 @@ void tiff_file_name_compression(uint64_t number, char *text, size_t size)
         snprintf(text, size, "of compression %" PRIu64, number);
 }
 
+/* ", CMYK": how the samples make colours, unless that is usual. */
+static const char *name_photometric(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    enum { JPEG = 7, MASK = 4, CMYK = 5, YCBCR = 6, CIELAB = 8, CFA = 32803 };
+    switch (tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB)) {
+    case 0:
+    case 1:
+    case RGB: return "";
+    case PALETTE: return ", with a palette";
+    case MASK: return ", a mask";
+    case CMYK: return tiff_file_value(t, d, TIFF_FILE_INK_SET, 1) == 1 ? ", CMYK" : ", other inks";
+    case YCBCR: return tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1) == JPEG ? "" : ", YCbCr";
+    case CIELAB: return ", CIE L*a*b*";
+    case CFA: return ", a colour filter array";
+    default: return ", of another photometric kind";
+    }
+}
+
 void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                           size_t size)
 {
@@ -426,7 +444,7 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
                          : "",
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
              tiff_file_value(t, d, TIFF_FILE_BITS, 1),
-             tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE ? ", with a palette" : "",
+             name_photometric(t, d),
              tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
 }
 

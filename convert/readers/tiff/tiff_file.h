@@ -38,6 +38,7 @@ enum {
     TIFF_FILE_TILE_OFFSETS = 324,
     TIFF_FILE_TILE_BYTES = 325,
     TIFF_FILE_SUBS = 330,          /* offsets of further directories */
+    TIFF_FILE_INK_SET = 332,       /* 1: CMYK */
     TIFF_FILE_SAMPLE_FORMAT = 339, /* 1 unsigned, 2 signed, 3 float */
     TIFF_FILE_XMP = 700,
     TIFF_FILE_ICC = 34675,

@@ -253,7 +253,7 @@ static bool has_plain_bytes(const struct reading *r)
     enum { UNSIGNED = 1, UNDEFINED = 4 };
     const int kind = small(r, TIFF_FILE_SAMPLE_FORMAT, UNSIGNED);
     return small(r, TIFF_FILE_BITS, 1) == 8 && (kind == UNSIGNED || kind == UNDEFINED) &&
-           small(r, FILL_ORDER, 1) == 1;
+           small(r, FILL_ORDER, 1) == 1 && small(r, TIFF_FILE_INK_SET, 1) == 1;
 }
 
 /* Does the directory have a tile for each of R, G and B? So Bio-Formats writes OME-TIFF; it states
@@ -470,10 +470,11 @@ static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t lev
         return 0;
     const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
     const struct tile_format *f = &l->format;
-    if (tiff_check_channels(tile_colours(f), f->samples, f->alpha_at, known, e))
+    const bool planes = small(r, TIFF_FILE_PLANES, 1) == 2;
+    if (tiff_check_channels(tile_colours(f), f->samples, f->alpha_at, known || planes, e))
         return -1;
     if (!known) {
-        if (!l->in_bands && l->orientation == 1)
+        if (!l->in_bands && l->orientation == 1 && !planes)
             return 0;
         l->in_bands = true; /* OpenSlide mirrors each tile on its own */
     }

@@ -25,7 +25,7 @@ enum {
     PACKBITS = 32773,
     WEBP = 50001,
 };
-enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, YCBCR = 6 };
+enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, CMYK = 5, YCBCR = 6 };
 
 /* --- the directory --- */
 
@@ -90,9 +90,10 @@ static int take_palette(const struct reading *r, struct err *e)
 }
 
 /* Samples that are colours, or 0 for a kind that is not decoded. */
-static int colours_of(const struct tiff_picture *p)
+static int colours_of(const struct tiff_picture *p, bool is_cmyk)
 {
     switch (p->photometric) {
+    case CMYK: return is_cmyk ? 4 : 0;
     case WHITE_IS_ZERO:
     case GRAY:
     case PALETTE: return 1;
@@ -158,9 +159,9 @@ static int take_samples(const struct reading *r, struct err *e)
         return name_samples(r, "this compression is not decoded", e);
     if (!whole && p->predictor != 1 && p->predictor != 2)
         return name_samples(r, "predictor 3 is for floating-point numbers", e);
-    const int colours = colours_of(p);
+    const int colours = colours_of(p, !whole && value(r, TIFF_FILE_INK_SET, 1) == 1);
     if (colours == 0)
-        return name_samples(r, "only RGB, gray and palettes are converted", e);
+        return name_samples(r, "only RGB, gray, palettes and CMYK are converted", e);
     p->samples = (int)(samples & UINT16_MAX);
     take_extras(r, colours);
     if (tiff_check_channels(colours, p->samples, p->alpha_at, !whole, e))
@@ -169,7 +170,7 @@ static int take_samples(const struct reading *r, struct err *e)
         (whole && samples != (uint64_t)colours))
         return name_samples(r, "its number of samples is not that of its colours", e);
     p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
-    p->channels = colours == 3 || p->photometric == PALETTE ? 3 : 1;
+    p->channels = colours >= 3 || p->photometric == PALETTE ? 3 : 1;
     return p->photometric == PALETTE ? take_palette(r, e) : 0;
 }
 
@@ -309,11 +310,10 @@ void tiff_picture_free(struct tiff_picture *p)
 {
     free(p->places);
     free(p->tables);
-    *p = (struct tiff_picture){0};
     free(p->conflict);
+    *p = (struct tiff_picture){0};
 }
 
-/* --- rows of samples to RGB or gray --- */
 /* --- what JPEG streams state --- */
 
 const char *tiff_picture_contradiction(const struct tiff_picture *p)
@@ -334,6 +334,7 @@ const char *tiff_picture_contradiction(const struct tiff_picture *p)
                                          : texts[p->in_strips][p->photometric == YCBCR];
 }
 
+/* --- rows of samples to RGB or gray --- */
 
 struct picture_rows {
     struct rows rows;
@@ -364,6 +365,13 @@ static uint8_t over_white(const struct tiff_picture *p, uint8_t v, uint8_t alpha
     return (uint8_t)((v * alpha + 255 * rest + 127) / 255);
 }
 
+/* As libtiff does. */
+static void convert_inks(const uint8_t *inks, uint8_t rgb[3])
+{
+    for (int k = 0; k < 3; k++)
+        rgb[k] = (uint8_t)((255 - inks[3]) * (255 - inks[k]) / 255);
+}
+
 static void convert_row(const struct tiff_picture *p, const uint8_t *line, uint8_t *out)
 {
     const int colours = p->photometric == PALETTE ? 1 : p->channels;
@@ -371,6 +379,8 @@ static void convert_row(const struct tiff_picture *p, const uint8_t *line, uint8
         uint8_t v[3] = {line[0], line[colours == 3 ? 1 : 0], line[colours == 3 ? 2 : 0]};
         if (p->photometric == PALETTE)
             memcpy(v, p->palette[line[0]], 3);
+        if (p->photometric == CMYK)
+            convert_inks(line, v);
         if (p->photometric == WHITE_IS_ZERO)
             v[0] = (uint8_t)(255 - v[0]);
         for (int k = 0; k < p->channels; k++)
