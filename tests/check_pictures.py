@@ -347,6 +347,39 @@ def test_samples_beside_the_colours_of_strips():
             expect("left out" not in convert(slide)[1].err, "alpha")
 
 
+def test_inks_in_strips():
+    p = picture()
+    black = (p[:, :, 1:2] // 3).astype(int)
+    inks = np.concatenate([255 - p, black.astype(np.uint8)], 2)
+    want = ((255 - black) * p.astype(int) // 255).astype(np.uint8)
+    for how in (dict(rows=50), dict(compression=DEFLATE), dict(planes=2, rows=50), dict(tile=(4112, 4112))):
+        check_pixels(write("a.tif", inks, photometric=5, **how), want, "tiff" if "tile" in how else "picture", "%s" % how)
+
+
+def big(path, p, swapped, resolution):
+    """A BigTIFF of one strip. Its resolution lies in the entries: RATIONAL, or another type of 8 bytes."""
+    order, (height, width, samples) = "><"[not swapped], p.shape
+    data = struct.pack(order + "2sHHHQ", b"MM" if swapped else b"II", 43, 8, 0, 16 + p.size) + p.tobytes()
+    tags = {256: (4, width), 257: (4, height), 258: (3, None), 259: (3, 1), 262: (3, 2), 273: (16, 16), 277: (3, samples), 278: (4, height),
+            279: (16, p.size), 282: resolution, 283: resolution, 296: (3, 3)}
+    data += struct.pack(order + "Q", len(tags))
+    for tag, (kind, value) in sorted(tags.items()):
+        form = {3: "HHHH", 4: "II", 16: "Q", 5: "II", 10: "ii", 11: "ff", 12: "d"}[kind]
+        values = [8, 8, 8, 0] if value is None else list(value) if isinstance(value, tuple) else [value] + [0] * (len(form) - 1)
+        data += struct.pack(order + "HHQ" + form, tag, kind, 3 if value is None else 1, *values)
+    return put_file(path, data + bytes(8))
+
+
+def test_a_resolution_in_the_entry_of_a_bigtiff_is_no_damage():
+    p = picture()
+    for swapped in (False, True):
+        for resolution in ((5, (40000, 1)), (10, (40000, 1)), (11, 40000.), (12, 40000.)):
+            out, q, j = convert(big(os.path.join(tmp(), "a.tif"), p, swapped, resolution), "--codec", "none")
+            expect(np.array_equal(pixels(out), p) and "damage" not in q.err.replace("0 with damaged", ""), "%s: %s", resolution, q.err)
+    slide = write("a.tif", p, more={282: (11, [0x471c4000, 0])}.items())  # FLOAT
+    expect("outside" not in convert(slide)[1].err, "classic")
+
+
 OTHER = [  # what is not read, and its words
     (dict(photometric=8, compression=DEFLATE), 3, "CIE L*a*b*"), (dict(photometric=6), 3, "YCbCr"), (dict(photometric=9), 3, "another photometric"),
     (dict(photometric=5, more={332: (3, [2])}.items()), 4, "other inks"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),

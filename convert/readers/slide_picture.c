@@ -253,6 +253,17 @@ static int take_icc(struct picture *v, const struct tiff_file *t, const struct t
     return errno ? err_sys(e, "cannot read") : 0;
 }
 
+/* Do values of a tag lie outside the file? Not of types whose place is not known, as RATIONAL. */
+static bool lacks_tag(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    for (size_t k = 0; k < d->n; k++) {
+        const uint64_t n = tiff_tag_bytes(&d->tags[k]);
+        if (n > 0 && (d->tags[k].at > t->bytes || n > t->bytes - d->tags[k].at))
+            return true;
+    }
+    return false;
+}
+
 static int open_strips(struct picture *v, const struct tiff_file *t, struct bands_picture *b,
                        struct err *e)
 {
@@ -269,9 +280,7 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
     if (tiff_file_directory(t, at, &d)) {
         v->orientation = (int)(tiff_file_value(t, &d, ORIENTATION, 0) & 0xf);
         r = take_icc(v, t, &d, e) ? -1 : 1;
-        for (size_t k = 0; k < d.n; k++)
-            v->lacks_tag |=
-                d.tags[k].at > t->bytes || tiff_tag_bytes(&d.tags[k]) > t->bytes - d.tags[k].at;
+        v->lacks_tag = lacks_tag(t, &d);
         tiff_directory_free(&d);
     }
     *b = tiff_picture_bands(&v->tiff);
@@ -358,15 +367,6 @@ static const char *picture_refusal(const struct slide *s)
     return bands_refusal(((const struct picture *)s)->bands);
 }
 
-static int picture_properties(struct slide *s,
-                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
-{
-    char text[8];
-    const int orientation = from_slide(s)->orientation;
-    snprintf(text, sizeof text, "%d", orientation);
-    return orientation ? put(ctx, SLIDE_ORIENTATION, text) : 0;
-}
-
 static const char *picture_contradiction(const struct slide *s)
 {
     const struct picture *v = (const struct picture *)s;
@@ -376,6 +376,15 @@ static const char *picture_contradiction(const struct slide *s)
                                                     "chroma; read as YCbCr"
                                                   : "the JPEG states RGB as well as YCbCr; read as "
                                                     "YCbCr";
+}
+
+static int picture_properties(struct slide *s,
+                              int (*put)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    char text[8];
+    const int orientation = from_slide(s)->orientation;
+    snprintf(text, sizeof text, "%d", orientation);
+    return orientation ? put(ctx, SLIDE_ORIENTATION, text) : 0;
 }
 
 static int picture_icc(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e)
@@ -395,8 +404,8 @@ const struct slide_reader slide_picture = {
     .open = picture_open,
     .read = picture_read,
     .refusal = picture_refusal,
+    .contradiction = picture_contradiction,
     .properties = picture_properties,
     .icc = picture_icc,
     .close = picture_close,
 };
-    .contradiction = picture_contradiction,
