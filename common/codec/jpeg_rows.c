@@ -163,8 +163,7 @@ static bool has_ids(const jpeg_component_info *c, int first, int second, int thi
 
 static bool states_rgb(const struct jpeg_decompress_struct *j)
 {
-    return (j->saw_Adobe_marker && j->Adobe_transform == 0) ||
-           has_ids(j->comp_info, 'R', 'G', 'B');
+    return (j->saw_Adobe_marker && j->Adobe_transform == 0) || has_ids(j->comp_info, 'R', 'G', 'B');
 }
 
 static bool states_ycbcr(const struct jpeg_decompress_struct *j)

@@ -443,8 +443,7 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
              : kind == 3 ? "floating-point "
                          : "",
              tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1 ? "" : "s",
-             tiff_file_value(t, d, TIFF_FILE_BITS, 1),
-             name_photometric(t, d),
+             tiff_file_value(t, d, TIFF_FILE_BITS, 1), name_photometric(t, d),
              tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
 }
 

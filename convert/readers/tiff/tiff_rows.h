@@ -31,7 +31,8 @@ struct tiff_picture {
     struct tile_place *places; /* [planes][down][across] */
     uint8_t *tables;           /* JPEGTables, NULL without */
     size_t tables_bytes;
-    _Atomic int *conflict; /* of the streams that were opened: enum tile_conflict, the last of several */
+    _Atomic int
+        *conflict; /* of the streams that were opened: enum tile_conflict, the last of several */
 };
 
 /* Can libtiff decode this compression here? */
