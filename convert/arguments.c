@@ -12,6 +12,7 @@
 #include "convert/inputs.h"
 #include "convert/readers/frame/slide_metadata.h"
 #include "convert/tile/tile.h"
+#include "convert/zarr/zarr_image.h"
 #include "wsi_build.h"
 
 #include <stdio.h>
@@ -93,6 +94,10 @@ static const struct command_option table[] = {
      "else deflate; a message says why. Other programs need an HDF5 plug-in for all but deflate "
      "and none",
      .words = codec_words, .shown = "keep", COMMAND_CALL(set_codec)},
+    {NULL, 0, "zarr", NULL,
+     "also make NAME.ome.zarr beside each store NAME.h5: an OME-Zarr image for viewers, whose "
+     "level 0 is the store itself",
+     COMMAND_FLAG(convert.zarr)},
     {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
      COMMAND_FLAG(convert.tissue_only)},
     {NULL, 0, "tissue-mask", "FILE",
@@ -234,6 +239,8 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
+    if (c->zarr && zarr_image_check(e))
+        return -1;
     const char *rule = c->tissue.by == TISSUE_BY_THRESHOLDS ? "thresholds"
                        : c->tissue.min_area                 ? "min-area"
                                                             : NULL;

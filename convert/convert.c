@@ -21,6 +21,7 @@
 #include "convert/tissue/overview.h"
 #include "convert/tissue/tissue.h"
 #include "convert/tissue/tissue_mask.h"
+#include "convert/zarr/zarr_image.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -466,6 +467,24 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     return 0;
 }
 
+/* Makes the image beside the store that exists now. */
+static int add_image(struct convert *c, const char *target, struct convert_report *report,
+                     struct err *e)
+{
+    struct stat st;
+    if (!c->o->zarr)
+        return 0;
+    close_buffers(c);
+    report->image_failed = zarr_image_make(target, report->outcome == CONVERT_DONE, c->o->threads,
+                                           c->o->threads_now, &report->image_made, e);
+    if (report->image_failed)
+        return err_add(e, "%s: its store %s is whole, but has no OME-Zarr image", c->path, target);
+    report->image = true;
+    if (stat(target, &st) == 0)
+        report->store_bytes = st.st_size; /* with the index of the image */
+    return 0;
+}
+
 static void convert_free(struct convert *c)
 {
     close_buffers(c);
@@ -577,7 +596,9 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     c->o = o;
     c->progress = progress;
     c->progress_ctx = ctx;
-    const int r = open_slide(c, e) || convert(c, target, report, e) ? -1 : 0;
+    const int r =
+        open_slide(c, e) || convert(c, target, report, e) || add_image(c, target, report, e) ? -1
+                                                                                             : 0;
     report->seconds = clock_now() - begun;
     if (r || report->outcome == CONVERT_SKIPPED)
         publish_clean(target); /* what a killed run has left */

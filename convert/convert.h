@@ -25,8 +25,11 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    char note[256]; /* what the user should know of the slide although nothing is wrong, or "" */
-    bool was_stale; /* replaced a store of the slide as it was before the slide changed */
+    char note[256];    /* what the user should know of the slide although nothing is wrong, or "" */
+    bool image;        /* an OME-Zarr image lies beside the store */
+    bool image_made;   /* by this run */
+    bool image_failed; /* it could not be made; the store is whole */
+    bool was_stale;    /* replaced a store of the slide as it was before the slide changed */
     char other_options[160]; /* rejected for them alone: the store was made "with --gray"; or "" */
 };
 

@@ -102,6 +102,9 @@ static int by_path(const void *a, const void *b)
 static const char *excludes(const char *path)
 {
     struct stat st;
+    const char *dot = strrchr(path_base_name(path), '.');
+    if (dot && !strcasecmp(dot, ".zarr"))
+        return "holds a Zarr image, which is not read";
     char *index = folder_join(path, "Slidedat.ini"), *slide = memory_print("%s.mrxs", path);
     const bool is = !stat(index, &st) && !stat(slide, &st);
     free(index);

@@ -20,6 +20,7 @@
 #include "convert/plan.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/tile/tile.h"
+#include "convert/zarr/zarr_image.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -74,7 +75,7 @@ static int outcomes_begin(struct outcomes *r, const struct arguments *o, struct 
 
 /* --- JSON --- */
 
-static void json_store(const struct convert_report *p)
+static void json_store(const char *target, const struct convert_report *p)
 {
     const struct store_info *s = &p->info;
     fields_json(store_fields, FIELD_ALL, s);
@@ -84,6 +85,10 @@ static void json_store(const struct convert_report *p)
         json_text("note", p->note);
     json_int("store_bytes", p->store_bytes);
     printf(", \"seconds\": %.3f", p->seconds);
+    char *image = p->image ? zarr_image_path(target) : NULL;
+    if (image)
+        json_text("zarr", image);
+    free(image);
 }
 
 /* `why` and `p` may be NULL. */
@@ -100,7 +105,7 @@ static void json_line(const struct outcome *i, const char *status, const struct 
     else if (why)
         json_failure(why);
     if (p)
-        json_store(p);
+        json_store(i->target, p);
     json_end_line(stdout);
 }
 
@@ -134,6 +139,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     char need[32];
     const struct store_info *s = &p->info;
     const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
+    if (p->image_made && p->outcome == CONVERT_SKIPPED)
+        cli_say("%s: is up to date; its OME-Zarr image was made", i->target);
     if (p->was_stale)
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
     if (s->codec_reason[0] && r->o->convert.codec->keeps)
@@ -195,9 +202,10 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
 }
 
 /* A slide that has a store already, made with other options, is in no list. */
-static void note_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
+static void note_failure(struct outcomes *r, const struct outcome *i,
+                         const struct convert_report *p, const struct err *why)
 {
-    if (i->target && plan_has_store(i->path, i->target)) {
+    if (!p->image_failed && i->target && plan_has_store(i->path, i->target)) {
         failed_list_done(r->failures, i->path);
         return;
     }
@@ -229,7 +237,7 @@ static void outcomes_failure(struct outcomes *r, const struct outcome *i,
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
-    note_failure(r, i, why);
+    note_failure(r, i, p, why);
     if (p->other_options[0])
         note_other(r, why, p->other_options);
     else

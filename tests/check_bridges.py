@@ -110,13 +110,17 @@ def test_chunks_that_were_left_out_are_absent():
         expect(left_out.any() and (index[left_out] == ABSENT).all() and (index[~left_out] != ABSENT).all(), "%s", index)
 
 
-def test_an_image_of_another_store_is_kept():
+def test_an_image_of_another_store_is_replaced():
     a, b = own(store(slide(), "--codec", "none"), "a.h5"), own(store(slide(*YCBCR), "--codec", "none"), "b.h5")
     image = zarr_of(a)
     shutil.copy(b, a + ".new")
     os.rename(a + ".new", a)
-    says(command("zarr", a, status=1).err, "is not of this store", "--force")
-    expect(os.path.samefile(zarr_of(a, "--force"), image), "replaced")
+    expect(os.path.samefile(zarr_of(a), image), "replaced: it was of the store that a was before")
+    bridge("zarr_python", a, image)
+    os.unlink(os.path.join(image, "zarr.json"))
+    says(command("zarr", a, status=1).err, "is no image of a store", "--force")
+    expect(os.path.exists(os.path.join(image, "0")), "kept")
+    zarr_of(a, "--force")
     bridge("zarr_python", a, image)
     expect(not [n for n in os.listdir(os.path.dirname(a)) if n.endswith(".part")], "nothing unfinished")
 

@@ -340,6 +340,18 @@ def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
         expect(not glob.glob(out + "/*.h5") and not os.path.exists(out + "/report.html"), "%s", os.listdir(out))
 
 
+def test_images_of_a_corpus():
+    """--wsi2h5 --zarr: an image beside each store, which goes when its slide is withdrawn."""
+    folder = folder_with(dict(zip(("anna.svs", "bert.svs"), slides(2, "700x600"))))
+    out = new_out()
+    says(local(out, folder, "--wsi2h5", "--zarr").out, "2 of 2 slides converted, 2 processed")
+    expect(sorted(os.listdir(out + "/stores")) == ["anna.h5", "anna.ome.zarr", "bert.h5", "bert.ome.zarr"], "%s", os.listdir(out + "/stores"))
+    says(local(out, folder).err, "nothing to do")
+    corpus("remove", "-o", out, "bert")
+    expect(sorted(os.listdir(out + "/stores")) == ["anna.h5", "anna.ome.zarr"], "%s", os.listdir(out + "/stores"))
+    says(local(new_out(), folder, "--wsi2h5", "--zarr", "--discard-stores", status=2).err, "--discard-stores", "--zarr")
+
+
 def test_moved_slides_are_the_same_slides():
     folder, out = begun(slides(3))
     before, moved = times_of(out), folder + "-moved"

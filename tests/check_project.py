@@ -20,7 +20,7 @@ LAYERS = [  # folder, what of ours it may include
 ]
 ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
     "common": "base codec hdf5 store result regions",
-    "convert": "tile readers tissue privacy",
+    "convert": "tile readers tissue privacy zarr",
     "convert/readers": "frame picture tiff dicom",
     "process": "draw spectrum engine options scores run commands report map plot",
     "cuda": "jpeg",
@@ -263,7 +263,7 @@ WSI2H5_OPTIONS = {
     "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
     "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
-    "--slides": ["1"],
+    "--slides": ["1"], "--zarr": [],
     "--anonymous": None, "--key": None, "--print-inputs": None,  # check_inputs.py
     "--list": None, "--output": None, "--help": None, "--version": None,
 }

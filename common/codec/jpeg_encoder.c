@@ -90,11 +90,12 @@ static uint8_t *run(const struct picture *p, size_t *n)
     return w.bytes;
 }
 
-uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, size_t *n)
+uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
+                     size_t *n)
 {
-    const struct picture p = {.pixels = rgb,
-                              .channels = 3,
-                              .pitch = 3 * (size_t)width,
+    const struct picture p = {.pixels = pixels,
+                              .channels = channels,
+                              .pitch = (size_t)channels * (size_t)width,
                               .width = (JDIMENSION)width,
                               .height = (JDIMENSION)height,
                               .quality = quality};
@@ -123,9 +124,10 @@ int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int chan
 
 #else
 
-uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, size_t *n)
+uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
+                     size_t *n)
 {
-    (void)rgb, (void)width, (void)height, (void)quality;
+    (void)pixels, (void)width, (void)height, (void)channels, (void)quality;
     *n = 0;
     return NULL;
 }

@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Encodes rgb[height][width][3] at this quality (1 to 100). Returns the bytes, to be free()d, and
- * their number in *n; NULL if memory is short. */
-uint8_t *jpeg_encode(const uint8_t *rgb, int width, int height, int quality, size_t *n);
+/* Encodes u8 [height][width][channels], RGB or gray, at this quality (1 to 100). Returns the bytes,
+ * to be free()d, and their number in *n; NULL if memory is short. */
+uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
+                     size_t *n);
 /* A file as of JPEG_MARKED (jpeg_decoder.h) that decodes to exactly one colour: colour[channels],
  * RGB or gray. *bytes is to be free()d. */
 int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int channels,

@@ -9,7 +9,7 @@ import glob
 import os
 import re
 
-from corpus_lib.files import json_rows, read_lines, remove_file, say, write_list
+from corpus_lib.files import json_rows, read_lines, remove_file, remove_store, say, write_list
 from corpus_lib.planned import read_results
 from corpus_lib.state import mark_of
 
@@ -36,7 +36,7 @@ def remove(corpus, gone, again=False):
     corpus.records[:] = [r for r in corpus.records if r not in gone]
     corpus.save()  # first: from here on nothing is made from them
     for r in gone:
-        remove_file(corpus.store(r))
+        remove_store(corpus.store(r))
         remove_file(corpus.result(r))
     if not again:
         clean_texts(corpus, gone)

@@ -61,5 +61,26 @@ def values(parent: h5py.Group, path: str) -> Any:
     return d[()]
 
 
+def crc32c(data: bytes) -> int:
+    """Castagnoli's CRC-32, by google_crc32c or, for a few KB, here."""
+    try:
+        import google_crc32c
+    except ImportError:
+        crc = 0xFFFFFFFF
+        for byte in data:
+            crc = CRC32C[(crc ^ byte) & 255] ^ crc >> 8
+        return crc ^ 0xFFFFFFFF
+    return int(google_crc32c.value(data))
+
+
+def _crc32c_of_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+CRC32C = [_crc32c_of_byte(byte) for byte in range(256)]
+
+
 def text_of(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,32 +1,34 @@
 """A store as an OME-Zarr image (version 0.5, Zarr 3), which copies none of its pixels.
 
     slide.h5           the store; an index of 16 bytes per tile is appended, which HDF5 does not see
-    slide.ome.zarr/    zarr.json: axes, um per px, channels
+    slide.ome.zarr/    zarr.json: axes, um per px, channels, and content_crc32 of the store
         0/             the level of the store. Its one shard, c/0/0/0, is a link to the store
         1/, 2/ ...     means of 2 x 2 px of the level before, down to 512 px
 
 The index is that of the codec `sharding_indexed` of Zarr 3: for each tile of the level, row by row, its offset and its
 bytes as uint64, 2^64 - 1 twice where the store has none, then their CRC-32C, as the last bytes of the file.
 Codecs have the names of Zarr's specification, or those of the package imagecodecs, which registers them for zarr-python.
+`wsi2h5 --zarr` makes the same.
 """
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import filecmp
 import functools
 import io
+import itertools
 import json
 import os
 import shutil
 import struct
 import tempfile
 import threading
+import zlib
 from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from .base import Array, StoreError
+from .base import Array, StoreError, crc32c
 from .files import Path, is_url
 from .store import Store
 
@@ -48,18 +50,18 @@ LEVELS = ("zstd", "jpeg")  # codecs of the levels that are made
 def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, force: bool = False) -> tuple[str, bool]:
     """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was up to date. Level 0 is
     a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
-    coarser levels: zstd, or jpeg of quality 90 (None: jpeg if the store keeps JPEG tiles). An image of
-    another store of this name is replaced with `force` only."""
+    coarser levels: zstd, or jpeg of quality 90 (None: jpeg if the store keeps JPEG tiles). An image that was made of
+    another store of this name is replaced; any other folder with `force` only."""
     path = os.fspath(store)
     folder = _folder_of(path)
     with Store(path, True, None, 0) as s:
         if codec not in (None, *LEVELS):
             raise ValueError("the codec of the coarser levels is one of %s, not %s" % (", ".join(LEVELS), codec))
+        if os.path.lexists(folder) and _content(folder) is None and not force:
+            raise StoreError("%s: exists and is no image of a store; --force replaces it" % folder)
         append_index(s)
-        if os.path.lexists(folder) and not force:
-            if _is_of(folder, path):
-                return folder, False
-            raise StoreError("%s: exists and is not of this store; --force replaces it" % folder)
+        if _is_of(folder, s) and not force:
+            return folder, False
         with _folder(folder) as part:
             _write(s, part, copy, codec or ("jpeg" if s.codec == "jpeg" else "zstd"))
     return folder, True
@@ -103,7 +105,7 @@ def made_levels(s: Store) -> list[Level]:
     folder = _folder_of(str(s.path))
     levels: list[Level] = []
     height, width = s.height, s.width
-    if not is_url(str(s.path)) and _is_of(folder, str(s.path)):
+    if not is_url(str(s.path)) and _is_of(folder, s):
         while max(height, width) > SMALLEST:
             height, width = -(-height // 2), -(-width // 2)
             try:
@@ -116,21 +118,23 @@ def made_levels(s: Store) -> list[Level]:
 def index_of(s: Store) -> bytes:
     """The index of the shard that the store is."""
     s.load_tables()
+    pixels = s._chunk[0] * s._chunk[1] * s._chunk[2]
+    white = zlib.crc32(b"\xff" * pixels)  # without bytes, Zarr shows 255
     at: list[tuple[int, int]] = []
     for g in s._groups:
-        for row in range(len(g.at)):
-            if any(g.raw[row]) and s.codec != "none":
-                raise StoreError("%s: some chunks are stored without compression, which Zarr cannot mix with others; convert "
+        for place, n, raw, crc in zip(*(itertools.chain(*table) for table in (g.at, g.bytes, g.raw, g.crc32))):
+            raw = raw and s.codec != "none"
+            if raw and (n, crc) != (pixels, white):
+                raise StoreError("%s: some tiles are stored without compression, which Zarr cannot mix with others; convert "
                                  "the slide with --codec none or keep" % s.path)
-            at += [(a, n) if n else (ABSENT, ABSENT) for a, n in zip(g.at[row], g.bytes[row])]
+            at.append((place, n) if n and not raw else (ABSENT, ABSENT))
     return index_bytes(at)
 
 
 def index_bytes(at: list[tuple[int, int]]) -> bytes:
     """The index of chunks with these offsets and bytes."""
-    import google_crc32c
     table = np.array(at, "<u8").tobytes()
-    return table + struct.pack("<I", google_crc32c.value(table))
+    return table + struct.pack("<I", crc32c(table))
 
 
 def append_index(s: Store) -> None:
@@ -153,11 +157,20 @@ def append_index(s: Store) -> None:
         os.utime(f.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _is_of(folder: str, path: str) -> bool:
-    shard = os.path.join(folder, "0", "c", "0", "0", "0")
+def _content(folder: str) -> Any:
+    """The content_crc32 of the store that the image was made of; None: it is no such image."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with open(os.path.join(folder, "zarr.json"), encoding="utf-8") as f:
+            return json.load(f)["attributes"]["wsi2h5"]["content_crc32"]
+    return None
+
+
+def _is_of(folder: str, s: Store) -> bool:
+    """Was the image made of this store, and is its level 0 a link to it, or a copy?"""
+    shard, path = os.path.join(folder, "0", "c", "0", "0", "0"), str(s.path)
     with contextlib.suppress(OSError):
-        return os.path.isfile(os.path.join(folder, "zarr.json")) and (
-            os.path.samefile(shard, path) or filecmp.cmp(shard, path, shallow=False))
+        return _content(folder) == s.attrs["content_crc32"] and (
+            os.path.samefile(shard, path) or os.path.getsize(shard) == os.path.getsize(path))
     return False
 
 
@@ -187,7 +200,8 @@ def _write(s: Store, folder: str, copy: bool, codec: str) -> None:
     _link(str(s.path), os.path.join(folder, "0", "c", "0", "0", "0"), copy)
     n = _coarser_levels(s, folder, codec)
     _write_json(os.path.join(folder, "zarr.json"),
-                {"zarr_format": 3, "node_type": "group", "attributes": {"ome": _metadata(s, n)}})
+                {"zarr_format": 3, "node_type": "group", "attributes": {
+                    "wsi2h5": {"content_crc32": s.attrs["content_crc32"]}, "ome": _metadata(s, n)}})
 
 
 def _write_json(path: str, value: Any) -> None:

@@ -18,7 +18,7 @@ import struct
 import tarfile
 from typing import Any, Callable, Iterator, NamedTuple
 
-from .base import create
+from .base import crc32c, create
 from .export import slide_name
 from .store import Store
 
@@ -147,6 +147,5 @@ def _record(data: bytes) -> bytes:
 
 
 def _masked_crc(data: bytes) -> bytes:
-    import google_crc32c
-    crc = google_crc32c.value(data)
+    crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
