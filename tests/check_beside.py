@@ -227,6 +227,14 @@ def test_slides_that_are_left_out_of_a_folder_are_counted():
     expect("left out" not in run(WSI2H5, "-q", "-o", tmp("out"), folder).err, "with --quiet")
 
 
+def test_tiff_of_other_endings_is_found():
+    folder, out, endings = tmp("folder"), tmp("out"), ["ptif", "PTIFF", "btf", "tf2", "tf8"]
+    for k, ending in enumerate(endings):
+        shutil.copy(tiff([R, G, B]), os.path.join(folder, "%d.%s" % (k, ending)))
+    run(WSI2H5, "-o", out, folder)
+    expect(sorted(os.listdir(out)) == ["%d.h5" % k for k in range(len(endings))], "%s", os.listdir(out))
+
+
 def test_corpus_counts_them_too():
     folder, out = tmp("folder"), os.path.join(tmp(), "corpus")
     shutil.copy(made("--size", "600x600"), os.path.join(folder, "good.svs"))
