@@ -243,6 +243,8 @@ def test_corpus_counts_them_too():
     env = {**os.environ, "WSI2H5": WSI2H5, "H5SPEC": H5SPEC}
     says(run(sys.executable, corpus, "plan", "-o", out, folder, env=env).err, "1 file was left out", ".czi 1")
     says(run(sys.executable, corpus, "status", "-o", out, env=env, status=None).out, "1 file was left out", ".czi 1")
+    run(sys.executable, corpus, "run", "--scheduler", "local", "-o", out, env=env)
+    says(text_in(os.path.join(out, "report.html")), "Not part of this report: 1 file was left out", ".czi 1")
 
 
 def test_folder_of_pictures_alone_is_converted():

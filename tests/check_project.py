@@ -290,7 +290,7 @@ OTHER_OPTIONS = {
     "map": dict.fromkeys(["--output", "--format", "--json", "--quiet", "--slide", "--partial", "--class", "--below", "--above", "--feature", "--blend", "--cell",
                           "--colours", "--width", "--opacity", "--scores", "--patch", "--slide-size", "--patches", "--follow", "--idle",
                           "--memory"]),  # check_map.py, check_scores.py
-    "report": dict.fromkeys(["--output", "--json", "--title", "--csv", "--multiqc", "--failed", "--meta", "--group", "--group-regex", "--limits",
+    "report": dict.fromkeys(["--output", "--json", "--title", "--csv", "--multiqc", "--failed", "--left-out", "--meta", "--group", "--group-regex", "--limits",
                              "--accepted", "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
     "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
 }

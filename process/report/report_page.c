@@ -189,6 +189,15 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     fputs("</p>\n", f);
 }
 
+static void put_left_out(FILE *f, const char *text)
+{
+    if (!text || !*text)
+        return;
+    fputs("<p id=\"left-out\">Not part of this report: ", f);
+    html_text(f, text);
+    fputs(".</p>\n", f);
+}
+
 /* Numbers that are unusual, and how many chance alone would make so. */
 static void put_chance(FILE *f, const struct report_view *r)
 {
@@ -472,6 +481,7 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     char title[1024];
     put_title(f, r, title, sizeof title);
     put_headline(f, r, &t);
+    put_left_out(f, r->setup->left_out);
     put_counts(f, r, &t);
     put_clusters(f, r);
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);

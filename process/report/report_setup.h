@@ -19,7 +19,8 @@ struct report_setup {
     int n_folders;
     char *const *words; /* [n_words], the command line behind `h5spec report` */
     int n_words;
-    const char *meta, *group, *group_regex, *limits, *failed, *accepted; /* NULL: not given */
+    const char *meta, *group, *group_regex, *limits, *failed, *left_out,
+        *accepted; /* NULL: not given */
     const char *csv, *multiqc, *key;
     bool silent;       /* inputs that cannot be used are not reported */
     bool number_names; /* names are replaced by numbers; `key` is where they are written */

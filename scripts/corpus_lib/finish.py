@@ -154,11 +154,12 @@ def write_report(corpus, st):
     inputs = [row["file"] for row in st["merged"]]
     if not is_merged(st):
         inputs = [corpus.result(r) for r in corpus.records if not corpus.now(r).remains]
+    left = corpus.settings.get("passed_over", [])
     failed = corpus.path("report.%s.%d.csv" % (os.uname().nodename, os.getpid()))
     try:
         write_whole(failed, failed_table(corpus, st))
         p = ask(program("h5spec"), "report", "-q", "-o", corpus.path("report.html"), "--failed", failed, "--list", "-",
-                given="".join(q + "\n" for q in inputs))
+                *["--left-out=" + "; ".join(left)] * bool(left), given="".join(q + "\n" for q in inputs))
     finally:
         remove_file(failed)
     if p.stderr:
