@@ -664,6 +664,52 @@ def test_flipped_bytes():
         survives(t.save(os.path.join(tmp(), "flipped.tif")), "%s, file %d" % (container, k))
 
 
+def in_strips(path, side=300):
+    data = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + np.arange(3 * side * side, dtype=np.uint8).tobytes()
+    d = directory_of(data, {WIDTH: (4, [side]), LENGTH: (4, [side]), BITS: (3, [8, 8, 8]), COMPRESSION: (3, [1]), PHOTOMETRIC: (3, [2]),
+                            273: (4, [8]), SAMPLES: (3, [3]), 278: (4, [side]), 279: (4, [3 * side * side])})
+    struct.pack_into("<I", data, 4, len(data))
+    with open(path, "wb") as f:
+        f.write(data + d + bytes(4))
+    return path
+
+
+READS = """
+    static void note(int fd, off_t at) {
+        char link[64], name[4096];
+        sprintf(link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, name, sizeof name - 1);
+        name[n < 0 ? 0 : n] = 0;
+        FILE *f = strcmp(name, getenv("SLIDE")) ? NULL : fopen(getenv("READS"), "a");
+        if (f) fprintf(f, "%lld\\n", (long long)at), fclose(f);
+    }
+    #define READ(name) ssize_t name(int fd, void *to, size_t n, off_t at) { \\
+        ssize_t (*f)(int, void *, size_t, off_t); *(void **)&f = dlsym(RTLD_NEXT, #name); note(fd, at); return f(fd, to, n, at); }
+    READ(pread) READ(pread64)"""
+
+
+def test_a_directory_is_read_once():
+    """Many readers look at a slide, and at each of its levels; what one has read, the next does not read again. Libraries that open the
+    file for themselves (OpenSlide, libtiff) read it their own way."""
+    library, reads = preloaded(READS), os.path.join(tmp(), "reads")
+    other = Tiff(tiff("generic", "--compression", "deflate"))
+    for k in range(len(other.directories)):
+        other.set(PHOTOMETRIC, 6, directory=k)  # YCbCr, not of JPEG: OpenSlide decodes it
+    slides = [(tiff(c), "svs" if c == "aperio" else "tiff") for c in ["aperio", *CONTAINERS]]
+    slides.append((other.save(os.path.join(tmp(), "ycbcr.tif")), "openslide"))
+    slides.append((in_strips(os.path.join(tmp(), "strips.tif")), "picture"))
+    for slide, reader in slides:
+        slide, out = os.path.realpath(slide), os.path.join(tmp(), "x.h5")
+        p = run(WSI2H5, "--json", "-o", out, slide, env=dict(os.environ, LD_PRELOAD=library, SLIDE=slide, READS=reads))
+        expect(json.loads(p.out)["reader"] == reader, "%s: %s", slide, p.out)
+        with open(reads) as f:
+            at = [int(line) for line in f]
+        os.remove(reads)
+        t = Tiff(slide)
+        times = [at.count(t.u32(link)) for link in t.links[:len(t.directories)]]
+        expect(times == [1] * len(times) and at.count(0) <= 4, "%s: directories are read %s times, the header %d", slide, times, at.count(0))
+
+
 def test_a_slide_without_quickhash_that_moves_is_up_to_date():
     """Its name, size, time and index say more than its folder."""
     if SAN:

@@ -126,15 +126,13 @@ static int reject_directory(const char *path, const struct tiff_file *t,
 
 static int reject_tiff(const char *path, const struct tiff_file *t, const char *why, struct err *e)
 {
-    struct tiff_directory d;
-    if (!tiff_file_directory(t, t->first, &d))
+    const struct tiff_directory *d = tiff_file_directory(t, t->first);
+    if (!d)
         return err_set(e,
                        "%s: not a slide: a TIFF file whose first directory is damaged or cut off; "
                        "copy the slide again",
                        path);
-    const int r = reject_directory(path, t, &d, why, e);
-    tiff_directory_free(&d);
-    return r;
+    return reject_directory(path, t, d, why, e);
 }
 
 /* --- others --- */
@@ -198,14 +196,14 @@ static int file_kind_reject(const struct slide_file *file, const char *why, cons
                             struct err *e)
 {
     char head[HEAD + 1];
-    struct tiff_file t;
     const char *path = file->path;
+    const struct tiff_file *t = tiff_file_of(file);
     const size_t n = read_at(file->fd, 0, head, HEAD);
     head[n] = 0;
     if (dicom_is(file))
         return reject_dicom(path, why, e);
-    if (tiff_file_open(&t, file))
-        return reject_tiff(path, &t, why, e);
+    if (t)
+        return reject_tiff(path, t, why, e);
     const char *what = describe_head(head, n);
     if (what)
         return err_set(e, "%s: not a slide: %s", path, what);

@@ -149,15 +149,12 @@ static bool is_in_focus(const struct tiff_file *t, const struct tiff_directory *
 int ndpi_planes(const struct slide_file *file, int64_t width, int64_t height)
 {
     const struct ndpi_level l = {.width = width, .height = height};
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
     int planes = 0;
-    uint64_t at = tiff_file_open(&t, file) ? t.first : 0;
-    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(&t, at, &d); k++) {
-        const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI);
-        planes += is_ndpi && is_level(&t, &d, &l);
-        at = is_ndpi ? d.next : 0;
-        tiff_directory_free(&d);
+    for (int k = 0; k < MOST_DIRECTORIES && d && tiff_directory_tag(d, TIFF_FILE_NDPI); k++) {
+        planes += is_level(t, d, &l);
+        d = d->next ? tiff_file_directory(t, d->next) : NULL;
     }
     return planes;
 }
@@ -271,19 +268,14 @@ static int read_stream(struct ndpi_level *l, const struct tiff_file *t,
 
 static int find_level(struct ndpi_level *l, const struct tiff_file *t, struct err *e)
 {
-    struct tiff_directory d;
-    uint64_t at = t->first;
-    int r = 0;
+    const struct tiff_directory *d = tiff_file_directory(t, t->first);
     err_set(e, "the file does not have this level, OpenSlide makes it");
-    for (int k = 0; k < MOST_DIRECTORIES && at && r == 0 && tiff_file_directory(t, at, &d); k++) {
-        const bool is_ndpi = tiff_directory_tag(&d, TIFF_FILE_NDPI) != NULL;
-        const bool found = is_ndpi && is_level(t, &d, l) && is_in_focus(t, &d);
-        if (found)
-            r = read_stream(l, t, &d, e);
-        at = is_ndpi && !found ? d.next : 0;
-        tiff_directory_free(&d);
+    for (int k = 0; k < MOST_DIRECTORIES && d && tiff_directory_tag(d, TIFF_FILE_NDPI); k++) {
+        if (is_level(t, d, l) && is_in_focus(t, d))
+            return read_stream(l, t, d, e);
+        d = d->next ? tiff_file_directory(t, d->next) : NULL;
     }
-    return r;
+    return 0;
 }
 
 bool ndpi_is(const struct slide_file *file)
@@ -294,12 +286,10 @@ bool ndpi_is(const struct slide_file *file)
 int ndpi_level_read(struct ndpi_level *l, const struct slide_file *file, int64_t width,
                     int64_t height, struct err *e)
 {
-    struct tiff_file t;
     *l = (struct ndpi_level){.file = file, .width = width, .height = height};
     errno = 0;
-    int r = 0;
-    if (tiff_file_open(&t, file))
-        r = t.is_big || t.is_swapped ? 0 : find_level(l, &t, e);
+    const struct tiff_file *t = tiff_file_of(file);
+    const int r = !t || t->is_big || t->is_swapped ? 0 : find_level(l, t, e);
     const int code = errno;
     if (r <= 0)
         ndpi_level_free(l);

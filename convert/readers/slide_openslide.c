@@ -122,42 +122,33 @@ static bool lists_tiles(const char *vendor)
 /* What a generic TIFF states beside its pixels is read as for tiles of our own. */
 static int take_tiff(struct openslide_reader *r, struct slide_info *i, struct err *e)
 {
-    struct tiff_pyramid p;
-    struct tiff_file t;
+    const struct tiff_pyramid *p;
     bool lost;
     const int found = lists_tiles(i->vendor) ? tiff_pyramid_check(&p, r->file, e) : 0;
-    if (found <= 0)
-        return found;
-    if (p.kind > TIFF_PHILIPS && tiff_file_open(&t, r->file)) {
-        i->mpp_x = p.mpp_x;
-        i->mpp_y = p.mpp_y;
-        r->icc = tiff_file_icc(&t, p.at[0], &r->icc_bytes, &lost);
-        if (lost)
-            snprintf(i->problem, sizeof i->problem, "its ICC profile cannot be read");
-    }
-    tiff_pyramid_free(&p);
+    if (found <= 0 || p->kind <= TIFF_PHILIPS)
+        return found < 0 ? -1 : 0;
+    i->mpp_x = p->mpp_x;
+    i->mpp_y = p->mpp_y;
+    r->icc = tiff_file_icc(tiff_file_of(r->file), p->at[0], &r->icc_bytes, &lost);
+    if (lost)
+        snprintf(i->problem, sizeof i->problem, "its ICC profile cannot be read");
     return 0;
 }
 
 /* The format may have other planes, of which OpenSlide shows the main one. */
 static void note_planes(const struct slide_file *file, struct slide_info *i)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
-    const struct tiff_tag *tag = NULL;
+    const struct tiff_file *t = strcmp(i->vendor, "leica") ? NULL : tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
+    const struct tiff_tag *tag = d ? tiff_directory_tag(d, TIFF_FILE_DESCRIPTION) : NULL;
     const int ndpi = ndpi_planes(file, i->width, i->height);
     if (ndpi > 1)
         ndpi_note_planes(ndpi, i);
-    if (strcmp(i->vendor, "leica") != 0 || !tiff_file_open(&t, file) ||
-        !tiff_file_directory(&t, t.first, &d))
-        return;
-    tag = tiff_directory_tag(&d, TIFF_FILE_DESCRIPTION);
-    char *text = tag ? tiff_file_bytes(&t, tag, 1 << 26) : NULL;
+    char *text = tag ? tiff_file_bytes(t, tag, 1 << 26) : NULL;
     if (text && strstr(text, " z=\"1\""))
         snprintf(i->note, sizeof i->note,
                  "it has several focal planes, of which plane 0 is stored");
     free(text);
-    tiff_directory_free(&d);
 }
 
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,

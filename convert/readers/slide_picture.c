@@ -124,24 +124,22 @@ static bool is_met(const uint64_t *list, int n, uint64_t at)
 /* Lists the pages of the file, each once if the list is a loop. -1: it is for another reader. */
 static int list_pages(const struct tiff_file *t, struct page *pages, long *images, bool *broken)
 {
-    struct tiff_directory d;
+    const struct tiff_directory *d;
     int n = 0, k = 0;
     uint64_t at = t->first, met[MOST_PAGES];
-    for (; k < MOST_PAGES && at && tiff_file_directory(t, at, &d); k++) {
+    for (; k < MOST_PAGES && at && (d = tiff_file_directory(t, at)); k++) {
         met[k] = at;
-        const struct page p = {at, tiff_file_value(t, &d, TIFF_FILE_WIDTH, 0),
-                               tiff_file_value(t, &d, TIFF_FILE_LENGTH, 0),
-                               !tiff_directory_tag(&d, TIFF_FILE_TILE_WIDTH)};
-        const bool foreign = is_foreign(t, &d);
-        if (k == 0)
-            *images = imagej_images(t, &d);
-        if (p.width > 0 && p.height > 0 && p.width <= INT32_MAX && p.height <= INT32_MAX &&
-            may_be_slide(t, &d))
-            pages[n++] = p;
-        at = is_met(met, k + 1, d.next) ? 0 : d.next;
-        tiff_directory_free(&d);
-        if (foreign)
+        const struct page p = {at, tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
+                               tiff_file_value(t, d, TIFF_FILE_LENGTH, 0),
+                               !tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH)};
+        if (is_foreign(t, d))
             return -1;
+        if (k == 0)
+            *images = imagej_images(t, d);
+        if (p.width > 0 && p.height > 0 && p.width <= INT32_MAX && p.height <= INT32_MAX &&
+            may_be_slide(t, d))
+            pages[n++] = p;
+        at = is_met(met, k + 1, d->next) ? 0 : d->next;
     }
     *broken = at && k < MOST_PAGES;
     return n;
@@ -176,14 +174,13 @@ static int find_page(const struct tiff_file *t, uint64_t *at, struct err *e)
 /* As find_page, of a file with OME-XML, which says where the slide is. */
 static int find_ome_page(struct picture *v, uint64_t *at, struct err *e)
 {
-    struct tiff_pyramid p;
-    const int r = tiff_pyramid_read(&p, v->file, e);
-    tiff_pyramid_free(&p);
-    if (r || !p.in_strips)
+    const struct tiff_pyramid *p;
+    const int r = tiff_pyramid_of(&p, v->file, e);
+    if (r || !p->in_strips)
         return r < 0 ? -1 : 0;
-    *at = p.in_strips;
-    v->mpp_x = p.mpp_x;
-    v->mpp_y = p.mpp_y;
+    *at = p->in_strips;
+    v->mpp_x = p->mpp_x;
+    v->mpp_y = p->mpp_y;
     return 1;
 }
 
@@ -267,7 +264,6 @@ static bool lacks_tag(const struct tiff_file *t, const struct tiff_directory *d)
 static int open_strips(struct picture *v, const struct tiff_file *t, struct bands_picture *b,
                        struct err *e)
 {
-    struct tiff_directory d;
     uint64_t at = 0;
     int r = find_ome_page(v, &at, e);
     if (r == 0)
@@ -277,11 +273,11 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
     const int bad = tiff_picture_read(&v->tiff, v->file, at, e);
     if (bad)
         return rejected(bad, e);
-    if (tiff_file_directory(t, at, &d)) {
-        v->orientation = (int)(tiff_file_value(t, &d, ORIENTATION, 0) & 0xf);
-        r = take_icc(v, t, &d, e) ? -1 : 1;
-        v->lacks_tag = lacks_tag(t, &d);
-        tiff_directory_free(&d);
+    const struct tiff_directory *d = tiff_file_directory(t, at);
+    if (d) {
+        v->orientation = (int)(tiff_file_value(t, d, ORIENTATION, 0) & 0xf);
+        r = take_icc(v, t, d, e) ? -1 : 1;
+        v->lacks_tag = lacks_tag(t, d);
     }
     *b = tiff_picture_bands(&v->tiff);
     return r;
@@ -290,7 +286,6 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
 static int open_any(struct picture *v, struct bands_picture *b, const char **vendor, struct err *e)
 {
     uint8_t head[8] = {0};
-    struct tiff_file t;
     errno = 0;
     if (read_at(v->file->fd, 0, head, sizeof head) < sizeof head)
         return errno ? err_sys(e, "cannot read") : 0;
@@ -301,7 +296,8 @@ static int open_any(struct picture *v, struct bands_picture *b, const char **ven
     if (!memcmp(head, "\xff\xd8\xff", 3))
         return open_whole(v, jpeg_picture_open, jpeg_picture_icc, b, e);
     *vendor = "tiff";
-    return tiff_file_open(&t, v->file) ? open_strips(v, &t, b, e) : 0;
+    const struct tiff_file *t = tiff_file_of(v->file);
+    return t ? open_strips(v, t, b, e) : 0;
 }
 
 static void describe(const struct picture *v, const struct bands_picture *b, const char *vendor,

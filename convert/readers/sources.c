@@ -61,21 +61,20 @@ static int add_directory(const struct tiff_file *t, const struct tiff_directory 
 static int add_directories(const struct tiff_file *t, uint64_t at, int *left, uint32_t *crc,
                            struct err *e)
 {
-    struct tiff_directory d;
+    const struct tiff_directory *d;
     int r = 0;
     errno = 0;
-    while (r == 0 && at && (*left)-- > 0 && tiff_file_directory(t, at, &d)) {
+    while (r == 0 && at && (*left)-- > 0 && (d = tiff_file_directory(t, at))) {
         uint64_t sub;
-        const struct tiff_tag *subs = tiff_directory_tag(&d, TIFF_FILE_SUBS);
+        const struct tiff_tag *subs = tiff_directory_tag(d, TIFF_FILE_SUBS);
         const uint64_t n = subs ? subs->count : 0;
-        r = add_directory(t, &d, crc, e);
+        r = add_directory(t, d, crc, e);
         for (uint64_t k = 0; r == 0 && k < n; k++) {
             if (*left <= 0 || !tiff_file_values(t, subs, k, 1, &sub) || sub == 0)
                 break; /* the count may be any number */
             r = add_directories(t, sub, left, crc, e);
         }
-        at = d.next;
-        tiff_directory_free(&d);
+        at = d->next;
     }
     return r == 0 && slide_may_pass(errno) ? err_sys(e, "cannot be read") : r;
 }
@@ -107,13 +106,13 @@ static int add_dicom(const struct slide_file *file, uint32_t *crc, struct err *e
 
 static int add_index(const struct slide_file *file, uint32_t *crc, struct err *e)
 {
-    struct tiff_file t;
     int left = MOST_DIRECTORIES;
     if (dicom_is(file))
         return add_dicom(file, crc, e);
     errno = 0;
-    if (tiff_file_open(&t, file))
-        return add_directories(&t, t.first, &left, crc, e);
+    const struct tiff_file *t = tiff_file_of(file);
+    if (t)
+        return add_directories(t, t->first, &left, crc, e);
     if (slide_may_pass(errno))
         return err_sys(e, "cannot be read");
     const uint64_t n = file->bytes, some = n < PORTION ? n : PORTION;

@@ -92,16 +92,13 @@ static void read_level(const struct slide_file *file, int64_t level)
 /* The size that the first directory states. */
 static bool stated_size(const struct slide_file *file, int64_t *width, int64_t *height)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
-    if (!ndpi_is(file) || !tiff_file_open(&t, file))
+    if (!ndpi_is(file))
         return false;
-    const bool found = tiff_file_directory(&t, t.first, &d);
-    *width = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_WIDTH, 0) : 0;
-    *height = found ? (int64_t)tiff_file_value(&t, &d, TIFF_FILE_LENGTH, 0) : 0;
-    if (found)
-        tiff_directory_free(&d);
-    return found;
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = tiff_file_directory(t, t->first);
+    *width = (int64_t)tiff_file_value(t, d, TIFF_FILE_WIDTH, 0);
+    *height = (int64_t)tiff_file_value(t, d, TIFF_FILE_LENGTH, 0);
+    return true;
 }
 
 static void read_ndpi(const struct slide_file *file)

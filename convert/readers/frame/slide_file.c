@@ -12,6 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What modules keep, the latest first; the list begins with an entry of no module. */
+struct slide_kept {
+    struct slide_kept *next;
+    void *what;
+    void (*release)(void *what);
+};
+
 static int open_regular(struct slide_file *f, const char *path, struct err *e)
 {
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -35,7 +42,8 @@ static int open_regular(struct slide_file *f, const char *path, struct err *e)
 struct slide_file *slide_file_open(const char *path, struct err *e)
 {
     struct slide_file *f = memory_need(1, sizeof *f);
-    *f = (struct slide_file){.path = memory_copy(path), .fd = -1};
+    *f = (struct slide_file){
+        .path = memory_copy(path), .fd = -1, .kept = memory_need(1, sizeof *f->kept)};
     if (!open_regular(f, path, e))
         return f;
     const int code = errno;
@@ -50,8 +58,29 @@ void slide_file_close(const struct slide_file *f)
         return;
     if (f->fd >= 0)
         close(f->fd);
+    for (struct slide_kept *k = f->kept, *next; k; k = next) {
+        next = k->next;
+        if (k->release)
+            k->release(k->what);
+        free(k);
+    }
     free(f->path);
     free((void *)f);
+}
+
+void slide_file_keep(const struct slide_file *f, void *what, void (*release)(void *what))
+{
+    struct slide_kept *k = memory_need(1, sizeof *k);
+    *k = (struct slide_kept){f->kept->next, what, release};
+    f->kept->next = k;
+}
+
+void *slide_file_kept(const struct slide_file *f, void (*release)(void *what))
+{
+    const struct slide_kept *k = f->kept;
+    while (k && k->release != release)
+        k = k->next;
+    return k ? k->what : NULL;
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

@@ -19,6 +19,7 @@ struct slide_file {
     int fd;         /* for read_at() only: nobody moves its position */
     struct stat st; /* as it was opened */
     uint64_t bytes; /* its size then */
+    struct slide_kept *kept;
 };
 
 /* NULL with a message that names the file, and errno: it cannot be opened, or is no regular file.
@@ -31,6 +32,11 @@ void slide_file_close(const struct slide_file *f);
  * can tell, and errno may pass. */
 #define SLIDE_FILE_CHANGED "changed while it was read; run again"
 int slide_file_confirm(const struct slide_file *f, struct err *e);
+
+/* What a module has read of the file once and keeps until the file is closed, when `release` frees
+ * it. A module is known by its `release`; NULL: it keeps nothing yet. One thread at a time. */
+void slide_file_keep(const struct slide_file *f, void *what, void (*release)(void *what));
+void *slide_file_kept(const struct slide_file *f, void (*release)(void *what));
 
 /* --- damage of a slide, and errors that may pass --- */
 

@@ -58,13 +58,13 @@ static void tiff_close(struct slide *s)
 
 static bool is_aperio(const struct tiff_level *l)
 {
-    return l->pyramid.kind == TIFF_APERIO;
+    return l->pyramid->kind == TIFF_APERIO;
 }
 
 /* OpenSlide's name of the format. */
 static const char *vendor_of(const struct tiff_level *l)
 {
-    return is_aperio(l) ? "aperio" : l->pyramid.kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
+    return is_aperio(l) ? "aperio" : l->pyramid->kind == TIFF_PHILIPS ? "philips" : "generic-tiff";
 }
 
 /* Why the tiles cannot be kept, if they cannot. */
@@ -101,7 +101,7 @@ static void describe(struct tiff_slide *v, int64_t level)
     const struct tiff_level *l = &v->level;
     struct slide_info *i = &v->info;
     *i = (struct slide_info){.level = level,
-                             .downsample = l->pyramid.downsamples[level],
+                             .downsample = l->pyramid->downsamples[level],
                              .width = l->width,
                              .height = l->height,
                              .tile_cols = l->format.cols,
@@ -115,19 +115,19 @@ static void describe(struct tiff_slide *v, int64_t level)
     name_obstacle(l, i);
     tiff_note_left_out(l->format.samples - tile_colours(&l->format) - (l->format.alpha_at > 0),
                        i->note, sizeof i->note);
-    note_planes(&l->pyramid, i);
-    if (l->pyramid.is_cut)
+    note_planes(l->pyramid, i);
+    if (l->pyramid->is_cut)
         snprintf(i->problem, sizeof i->problem, "its list of directories leads out of the file");
     memset(i->background, 255, 3);
-    i->levels = l->pyramid.levels;
-    memcpy(i->downsamples, l->pyramid.downsamples, sizeof i->downsamples);
+    i->levels = l->pyramid->levels;
+    memcpy(i->downsamples, l->pyramid->downsamples, sizeof i->downsamples);
     snprintf(i->vendor, sizeof i->vendor, "%s", vendor_of(l));
-    i->mpp_x = l->pyramid.mpp_x;
-    i->mpp_y = l->pyramid.mpp_y;
+    i->mpp_x = l->pyramid->mpp_x;
+    i->mpp_y = l->pyramid->mpp_y;
     i->objective_power = NAN;
     if (is_aperio(l)) {
-        i->mpp_x = i->mpp_y = svs_description_number(l->pyramid.description, "MPP");
-        i->objective_power = svs_description_number(l->pyramid.description, "AppMag");
+        i->mpp_x = i->mpp_y = svs_description_number(l->pyramid->description, "MPP");
+        i->objective_power = svs_description_number(l->pyramid->description, "AppMag");
     }
 }
 
@@ -136,7 +136,7 @@ static void describe(struct tiff_slide *v, int64_t level)
 static void note_refusal(struct tiff_slide *v, int known, struct err *why)
 {
     struct slide_info *i = &v->info;
-    if (v->level.pyramid.kind > TIFF_PHILIPS)
+    if (v->level.pyramid->kind > TIFF_PHILIPS)
         return;
     const size_t n = strlen(i->note);
     err_replace(why, v->file->path, "the file");
@@ -164,7 +164,7 @@ static int check_first_tile(const struct tiff_level *l, struct err *e)
 static int check_first_tiles(const struct tiff_slide *v, struct err *e)
 {
     int bad = 0;
-    for (int64_t k = 0; is_aperio(&v->level) && k < v->level.pyramid.levels && !bad; k++) {
+    for (int64_t k = 0; is_aperio(&v->level) && k < v->level.pyramid->levels && !bad; k++) {
         struct err ignored;
         struct tiff_level l = {0};
         if (tiff_level_read(&l, v->file, k, true, &ignored) > 0 && tile_is_j2k(&l.format) &&
@@ -182,8 +182,9 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     struct err why = {0};
     struct slide_info *i = &v->info;
     const struct tiff_level *l = &v->level;
-    const int64_t seen = l->pyramid.seen[level];
-    if (!slide_metadata_available() || l->pyramid.seen[0] != 0) /* it takes another for the slide */
+    const int64_t seen = l->pyramid->seen[level];
+    if (!slide_metadata_available() ||
+        l->pyramid->seen[0] != 0) /* it takes another for the slide */
         return 1;
     if (check_first_tiles(v, &why)) {
         note_refusal(v, -1, &why);
@@ -205,10 +206,10 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
         (seen >= 0 && (w.width != i->width || w.height != i->height)))
         return slide_metadata_confirm(v->common.slide.metadata,
                                       e); /* 0: to OpenSlide. A call may have failed */
-    if (w.levels != l->pyramid.n_seen) {  /* a level that a failed call has hidden from OpenSlide */
+    if (w.levels != l->pyramid->n_seen) { /* a level that a failed call has hidden from OpenSlide */
         errno = EIO;
         return err_set(e, "OpenSlide sees %" PRId64 " of its %" PRId64 " levels; try again",
-                       w.levels, l->pyramid.n_seen);
+                       w.levels, l->pyramid->n_seen);
     }
     memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
     memcpy(i->background, w.background, 3);
@@ -232,7 +233,7 @@ static int open_tiles(struct tiff_slide *v, int threads)
 static int open_bands(struct tiff_slide *v, int threads, struct err *e)
 {
     struct slide_info *i = &v->info;
-    const int bad = tiff_picture_read(&v->picture, v->file, v->level.pyramid.at[i->level], e);
+    const int bad = tiff_picture_read(&v->picture, v->file, v->level.pyramid->at[i->level], e);
     if (bad == ROWS_OTHER)
         err_add(e, "unsupported");
     if (bad)
@@ -302,15 +303,16 @@ static int tiff_properties(struct slide *s,
     char text[8];
     snprintf(text, sizeof text, "%d", v->level.orientation & 0xf);
     int r = v->level.orientation != 1 ? put(ctx, SLIDE_ORIENTATION, text) : 0;
-    snprintf(text, sizeof text, "%d", v->level.pyramid.planes & 0xfff);
-    if (r == 0 && v->level.pyramid.planes > 1)
+    snprintf(text, sizeof text, "%d", v->level.pyramid->planes & 0xfff);
+    if (r == 0 && v->level.pyramid->planes > 1)
         r = put(ctx, SLIDE_FOCAL_PLANES, text);
     if (r)
         return r;
     if (s->metadata)
         return slide_metadata_properties(s, put, ctx);
-    return is_aperio(&v->level) ? svs_description_properties(v->level.pyramid.description, put, ctx)
-                                : 0;
+    return is_aperio(&v->level)
+               ? svs_description_properties(v->level.pyramid->description, put, ctx)
+               : 0;
 }
 
 static int tiff_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64_t *height,

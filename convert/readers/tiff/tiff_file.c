@@ -5,6 +5,7 @@
 #include "common/base/read_at.h"
 #include "convert/tile/tile.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,36 +51,82 @@ static size_t type_bytes(uint16_t type)
     }
 }
 
-/* --- directories --- */
+/* --- the header --- */
+
+/* The directories that were read, the latest first. */
+struct tiff_kept {
+    struct kept_directory {
+        struct kept_directory *next;
+        struct tiff_directory d;
+    } * list;
+    size_t n_tags;
+};
+
+static void forget_directories(struct tiff_kept *kept)
+{
+    for (struct kept_directory *k = kept->list, *next; k; k = next) {
+        next = k->next;
+        free(k->d.tags);
+        free(k);
+    }
+    *kept = (struct tiff_kept){0};
+}
+
+static void release(void *what)
+{
+    struct tiff_file *t = what;
+    if (t->kept)
+        forget_directories(t->kept);
+    free(t->kept);
+    free(t);
+}
 
 /* Is the file an NDPI above 4 GiB, with its first directory there? */
 static void take_wide(struct tiff_file *t, uint64_t first)
 {
     struct tiff_file wide = *t;
-    struct tiff_directory d;
     wide.is_wide = true;
     wide.first = first;
-    if (!tiff_file_directory(&wide, first, &d))
-        return;
-    if (tiff_directory_tag(&d, TIFF_FILE_NDPI))
+    const struct tiff_directory *d = tiff_file_directory(&wide, first);
+    if (d && tiff_directory_tag(d, TIFF_FILE_NDPI))
         *t = wide;
-    tiff_directory_free(&d);
+    else
+        forget_directories(t->kept);
 }
 
-bool tiff_file_open(struct tiff_file *t, const struct slide_file *file)
+static bool read_header(struct tiff_file *t)
 {
     uint8_t head[16];
-    *t = (struct tiff_file){.fd = file->fd, .bytes = file->bytes};
     if (!get_bytes(t, 0, head, sizeof head) || (memcmp(head, "II", 2) && memcmp(head, "MM", 2)))
         return false;
     t->is_swapped = head[0] == 'M';
     const uint64_t version = number(t, head + 2, 2);
     t->is_big = version == 43;
     t->first = number(t, head + (t->is_big ? 8 : 4), t->is_big ? 8 : 4);
+    if (version != 42 && version != 43)
+        return false;
+    t->kept = memory_need(1, sizeof *t->kept);
     if (version == 42 && t->bytes > UINT32_MAX)
         take_wide(t, number(t, head + 4, 8));
-    return version == 42 || version == 43;
+    return true;
 }
+
+const struct tiff_file *tiff_file_of(const struct slide_file *file)
+{
+    struct tiff_file *t = slide_file_kept(file, release);
+    if (t)
+        return t->kept ? t : NULL;
+    t = memory_need(1, sizeof *t);
+    *t = (struct tiff_file){.fd = file->fd, .bytes = file->bytes};
+    const bool found = read_header(t);
+    if (found || !slide_may_pass(errno))
+        slide_file_keep(file, t, release);
+    else
+        release(t);
+    return found ? t : NULL;
+}
+
+/* --- directories --- */
 
 /* One entry: number, type, count, and the values or their offset. */
 static struct tiff_tag take_tag(const struct tiff_file *t, const uint8_t *p, uint64_t at)
@@ -89,7 +136,9 @@ static struct tiff_tag take_tag(const struct tiff_file *t, const uint8_t *p, uin
                            .type = (uint16_t)number(t, p + 2, 2),
                            .count = number(t, p + 4, word)};
     const size_t bytes = type_bytes(tag.type);
-    tag.at = bytes && tag.count <= word / bytes ? at + 4 + word : number(t, p + 4 + word, word);
+    tag.is_here = bytes && tag.count <= word / bytes;
+    tag.at = tag.is_here ? at + 4 + word : number(t, p + 4 + word, word);
+    memcpy(tag.here, p + 4 + word, word);
     return tag;
 }
 
@@ -111,15 +160,14 @@ static bool widen(const struct tiff_file *t, struct tiff_directory *d, uint64_t 
     return true;
 }
 
-bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d)
+static bool read_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d)
 {
     const size_t head = t->is_big ? 8 : 2, entry = t->is_big ? 20 : 12, word = t->is_big ? 8 : 4;
     uint8_t bytes[8], some[AT_A_TIME];
-    *d = (struct tiff_directory){0};
     if (at == 0 || !get_bytes(t, at, bytes, head))
         return false;
     const uint64_t n = number(t, bytes, head);
-    if (n < 1 || n > MOST_TAGS)
+    if (n < 1 || n > MOST_TAGS || n > TIFF_MOST_KEPT - t->kept->n_tags)
         return false;
     d->tags = memory_need((size_t)n, sizeof *d->tags);
     for (at += head; d->n < n; at += entry, d->n++) {
@@ -130,18 +178,30 @@ bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_dir
         d->tags[d->n] = take_tag(t, some + k * entry, at);
     }
     const size_t link = t->is_wide ? 8 : word;
-    if (d->n == n && get_bytes(t, at, bytes, link) && (!t->is_wide || widen(t, d, at + link))) {
-        d->next = number(t, bytes, link);
-        return true;
-    }
-    tiff_directory_free(d);
-    return false;
+    if (d->n < n || !get_bytes(t, at, bytes, link) || (t->is_wide && !widen(t, d, at + link)))
+        return false;
+    d->next = number(t, bytes, link);
+    return true;
 }
 
-void tiff_directory_free(struct tiff_directory *d)
+const struct tiff_directory *tiff_file_directory(const struct tiff_file *t, uint64_t at)
 {
-    free(d->tags);
-    *d = (struct tiff_directory){0};
+    for (struct kept_directory *k = t->kept->list; k; k = k->next)
+        if (k->d.at == at)
+            return &k->d;
+    struct kept_directory *k = memory_need(1, sizeof *k);
+    k->d.at = at;
+    if (!read_directory(t, at, &k->d)) {
+        const int code = errno;
+        free(k->d.tags);
+        free(k);
+        errno = code;
+        return NULL;
+    }
+    k->next = t->kept->list;
+    t->kept->list = k;
+    t->kept->n_tags += k->d.n;
+    return &k->d;
 }
 
 uint64_t tiff_tag_bytes(const struct tiff_tag *tag)
@@ -169,18 +229,22 @@ static const struct tiff_tag *tile_table(const struct tiff_directory *d, uint16_
 
 bool tiff_file_states(const struct slide_file *file, uint16_t number)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
-    if (!tiff_file_open(&t, file))
-        return false;
-    const bool found = tiff_file_directory(&t, t.first, &d);
-    const bool states = found && tiff_directory_tag(&d, number);
-    if (found)
-        tiff_directory_free(&d);
-    return states;
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
+    return d && tiff_directory_tag(d, number);
 }
 
 /* --- values --- */
+
+/* n bytes of a tag's values, from byte `from` on, of those that the file has. */
+static bool tag_bytes(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t from,
+                      void *out, size_t n)
+{
+    if (!tag->is_here)
+        return get_bytes(t, tag->at + from, out, n);
+    memcpy(out, tag->here + from, n);
+    return true;
+}
 
 bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uint64_t first,
                       size_t n, uint64_t *out)
@@ -192,7 +256,7 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
         return false;
     while (n > 0) {
         const size_t some = n < AT_A_TIME / each ? n : AT_A_TIME / each;
-        if (!get_bytes(t, tag->at + first * each, bytes, some * each))
+        if (!tag_bytes(t, tag, first * each, bytes, some * each))
             return false;
         for (size_t k = 0; k < some; k++)
             *out++ = number(t, bytes + k * each, each) | (uint64_t)tag->upper << 32;
@@ -257,7 +321,7 @@ char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, siz
     char *text = n > 0 && n <= most && tag->at <= t->bytes && n <= t->bytes - tag->at
                      ? memory_need((size_t)n + 1, 1)
                      : NULL;
-    if (text && get_bytes(t, tag->at, text, (size_t)n)) {
+    if (text && tag_bytes(t, tag, 0, text, (size_t)n)) {
         text[n] = 0;
         return text;
     }
@@ -268,16 +332,11 @@ char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, siz
 uint8_t *tiff_file_icc(const struct tiff_file *t, uint64_t at, size_t *bytes, bool *lost)
 {
     enum { MOST_ICC = 1 << 26 };
-    struct tiff_directory d;
-    *lost = false;
-    *bytes = 0;
-    if (!tiff_file_directory(t, at, &d))
-        return NULL;
-    const struct tiff_tag *tag = tiff_directory_tag(&d, TIFF_FILE_ICC);
+    const struct tiff_directory *d = tiff_file_directory(t, at);
+    const struct tiff_tag *tag = d ? tiff_directory_tag(d, TIFF_FILE_ICC) : NULL;
     char *icc = tag ? tiff_file_bytes(t, tag, MOST_ICC) : NULL;
     *bytes = icc ? (size_t)tiff_tag_bytes(tag) : 0;
     *lost = tag && tag->count > 0 && !icc;
-    tiff_directory_free(&d);
     return (uint8_t *)icc;
 }
 
@@ -289,7 +348,7 @@ void tiff_file_text(const struct tiff_file *t, const struct tiff_directory *d, u
     if (!tag || (tag->type != 1 && tag->type != 2)) /* some programs write bytes */
         return;
     const size_t n = tag->count < size - 1 ? (size_t)tag->count : size - 1;
-    if (get_bytes(t, tag->at, out, n))
+    if (tag_bytes(t, tag, 0, out, n))
         out[n] = 0;
     else
         out[0] = 0;
@@ -326,33 +385,27 @@ static uint8_t *flags_of(const struct tiff_file *t, const struct tiff_directory 
     return NULL;
 }
 
-/* Finds the directory of the open level. False: there is none; nothing is open then. */
-static bool find_level(struct tiff_file *t, const struct slide_file *file,
-                       const struct slide_info *i, struct tiff_directory *d)
+/* The directory of the open level, and the file. NULL: there is none. */
+static const struct tiff_directory *
+find_level(const struct slide_file *file, const struct slide_info *i, const struct tiff_file **t)
 {
-    if (!tiff_file_open(t, file))
-        return false;
-    uint64_t at = t->first;
-    for (int k = 0; k < MOST_DIRECTORIES && at && tiff_file_directory(t, at, d); k++) {
-        if (is_level(t, d, i))
-            return true;
-        at = d->next;
-        tiff_directory_free(d);
+    *t = tiff_file_of(file);
+    const struct tiff_directory *d = *t ? tiff_file_directory(*t, (*t)->first) : NULL;
+    for (int k = 0; k < MOST_DIRECTORIES && d; k++) {
+        if (is_level(*t, d, i))
+            return d;
+        d = d->next ? tiff_file_directory(*t, d->next) : NULL;
     }
-    return false;
+    return NULL;
 }
 
 uint8_t *tiff_file_empty_tiles(const struct slide_file *file, const struct slide_info *i)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t;
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
-    if (cols > MOST_TILES / rows || !find_level(&t, file, i, &d))
-        return NULL;
-    uint8_t *empty = flags_of(&t, &d, (size_t)(cols * rows));
-    tiff_directory_free(&d);
-    return empty;
+    const struct tiff_directory *d = cols <= MOST_TILES / rows ? find_level(file, i, &t) : NULL;
+    return d ? flags_of(t, d, (size_t)(cols * rows)) : NULL;
 }
 
 int tiff_file_check_tables(const struct tiff_directory *d, int64_t width, int64_t height,
@@ -386,18 +439,15 @@ static int check_samples(const struct tiff_file *t, const struct tiff_directory 
 
 int tiff_file_check_level(const struct slide_file *file, const struct slide_info *i, struct err *e)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t;
+    const struct tiff_directory *d = find_level(file, i, &t);
     const int64_t cols = (i->width + i->tile_cols - 1) / i->tile_cols;
     const int64_t rows = (i->height + i->tile_rows - 1) / i->tile_rows;
-    if (!find_level(&t, file, i, &d))
+    if (!d)
         return 0;
-    const bool planes = tiff_file_value(&t, &d, TIFF_FILE_PLANES, 1) == SEPARATE;
-    int r = planes ? 0 : tiff_file_check_tables(&d, i->width, i->height, cols * rows, e);
-    if (r == 0)
-        r = check_samples(&t, &d, e);
-    tiff_directory_free(&d);
-    return r;
+    const bool planes = tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE;
+    const int r = planes ? 0 : tiff_file_check_tables(d, i->width, i->height, cols * rows, e);
+    return r ? r : check_samples(t, d, e);
 }
 
 /* --- names --- */
@@ -462,31 +512,26 @@ void tiff_file_obstacle(const struct slide_file *file, const struct slide_info *
                         size_t size)
 {
     enum { JPEG = 7 };
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t;
+    const struct tiff_directory *d = find_level(file, i, &t);
     char compression[64];
     text[0] = 0;
-    if (!find_level(&t, file, i, &d))
+    if (!d)
         return;
-    const char *unusual = unusual_samples(&t, &d);
-    const uint64_t number = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
+    const char *unusual = unusual_samples(t, d);
+    const uint64_t number = tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1);
     tiff_file_name_compression(number, compression, sizeof compression);
     if (unusual)
         snprintf(text, size, "%s", unusual);
     else if (number != JPEG)
         snprintf(text, size, "its tiles are %s", compression);
-    else if (tiff_file_value(&t, &d, TIFF_FILE_SAMPLES, 1) == 1)
+    else if (tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) == 1)
         snprintf(text, size, "its JPEG tiles are gray");
-    tiff_directory_free(&d);
 }
 
 uint64_t tiff_file_compression(const struct slide_file *file, const struct slide_info *i)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
-    if (!find_level(&t, file, i, &d))
-        return 0;
-    const uint64_t compression = tiff_file_value(&t, &d, TIFF_FILE_COMPRESSION, 1);
-    tiff_directory_free(&d);
-    return compression;
+    const struct tiff_file *t;
+    const struct tiff_directory *d = find_level(file, i, &t);
+    return d ? tiff_file_value(t, d, TIFF_FILE_COMPRESSION, 1) : 0;
 }

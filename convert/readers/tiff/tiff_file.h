@@ -1,12 +1,13 @@
 /*
  * tiff_file.h - the bare directories of a TIFF file: which tags, how many values, where.
  *
+ * Each directory is read once, when it is first asked for, and kept until the file is closed.
  * libtiff derives the number of tiles from the picture's size and hides the length of the tables.
  * This reader shows what the file states, so that the two can be compared, and it reads files that
  * libtiff rejects. Classic TIFF and BigTIFF, both byte orders, and NDPI above 4 GiB: a classic TIFF
  * whose offsets of directories have 64 bits. Behind each directory lie the upper halves of its
- * entries. The file is not trusted: every offset and count is checked before use. One thread at a
- * time.
+ * entries. The file is not trusted: every offset and count is checked before use, and no more than
+ * TIFF_MOST_KEPT tags are kept. One thread at a time.
  */
 #ifndef WSI_TIFF_FILE_H
 #define WSI_TIFF_FILE_H
@@ -45,32 +46,37 @@ enum {
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
 
+enum { TIFF_MOST_KEPT = 1 << 18 };
+
 struct tiff_file {
     int fd;
     uint64_t bytes;
     bool is_big, is_swapped; /* BigTIFF; the other byte order */
     bool is_wide;            /* NDPI above 4 GiB */
     uint64_t first;          /* offset of the first directory */
+    struct tiff_kept *kept;  /* the directories that were read */
 };
 
 struct tiff_tag {
     uint16_t number, type;
+    bool is_here;       /* its values are in `here`, and in the directory itself */
+    uint8_t here[8];    /* in the file's order */
     uint64_t count, at; /* values, and the offset of the first one */
     uint32_t upper;     /* half of a value of 32 bits in the directory itself, is_wide; else 0 */
 };
 
 struct tiff_directory {
-    struct tiff_tag *tags; /* owned */
+    uint64_t at;
+    struct tiff_tag *tags; /* [n] */
     size_t n;
     uint64_t next; /* offset of the next directory, 0 for none */
 };
 
-/* False: no TIFF file. `file` must outlive *t, which owns nothing. */
-bool tiff_file_open(struct tiff_file *t, const struct slide_file *file);
+/* The file's header. NULL: no TIFF file, or errno. Owned by `file`. */
+const struct tiff_file *tiff_file_of(const struct slide_file *file);
 
-/* Reads the directory at an offset. False: it is damaged. */
-bool tiff_file_directory(const struct tiff_file *t, uint64_t at, struct tiff_directory *d);
-void tiff_directory_free(struct tiff_directory *d);
+/* The directory at an offset, owned by the file. NULL: it is damaged, or errno. */
+const struct tiff_directory *tiff_file_directory(const struct tiff_file *t, uint64_t at);
 /* Bytes of all its values; 0 for a type that is not known. */
 uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */

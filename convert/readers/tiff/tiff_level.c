@@ -200,13 +200,13 @@ enum {
 
 /* A directory that is read. */
 struct reading {
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t;
+    const struct tiff_directory *d;
 };
 
 static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
 {
-    return tiff_file_value(&r->t, &r->d, tag, otherwise);
+    return tiff_file_value(r->t, r->d, tag, otherwise);
 }
 
 /* A tag whose values are small. */
@@ -269,8 +269,8 @@ static bool has_planes(const struct reading *r, enum tiff_kind kind, const struc
 /* The bytes of a tag, to be free()d; NULL: there are none in the file. */
 static uint8_t *bytes_of(const struct reading *r, uint16_t number, size_t most, size_t *n)
 {
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, number);
-    char *bytes = tag ? tiff_file_bytes(&r->t, tag, most) : NULL;
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, number);
+    char *bytes = tag ? tiff_file_bytes(r->t, tag, most) : NULL;
     *n = bytes ? (size_t)tiff_tag_bytes(tag) : 0;
     return (uint8_t *)bytes;
 }
@@ -280,8 +280,8 @@ static uint8_t *palette_of(const struct reading *r)
 {
     enum { COLOURS = 256, ALL = 3 * COLOURS };
     uint64_t v[ALL], most = 0;
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, COLOR_MAP);
-    if (!tag || tag->count != ALL || !tiff_file_values(&r->t, tag, 0, ALL, v))
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, COLOR_MAP);
+    if (!tag || tag->count != ALL || !tiff_file_values(r->t, tag, 0, ALL, v))
         return NULL;
     uint8_t *palette = memory_need(ALL, 1);
     for (int k = 0; k < ALL; k++)
@@ -295,10 +295,10 @@ static uint8_t *palette_of(const struct reading *r)
 static void take_extras(const struct reading *r, struct tile_format *f)
 {
     uint64_t kind;
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, EXTRA_SAMPLES);
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, EXTRA_SAMPLES);
     f->samples = small(r, TIFF_FILE_SAMPLES, 1);
     for (int k = tile_colours(f); tag && k < f->samples && !f->alpha_at; k++)
-        if (tiff_file_values(&r->t, tag, (uint64_t)(k - tile_colours(f)), 1, &kind) &&
+        if (tiff_file_values(r->t, tag, (uint64_t)(k - tile_colours(f)), 1, &kind) &&
             (kind == 1 || kind == 2)) {
             f->alpha_at = k;
             f->is_multiplied = kind == 1;
@@ -341,7 +341,7 @@ static int check_description(const struct tiff_level *l, struct err *e)
 {
     int64_t width, height;
     const int64_t cols = l->format.cols, rows = l->format.rows;
-    if (!svs_description_size(l->pyramid.description, &width, &height) ||
+    if (!svs_description_size(l->pyramid->description, &width, &height) ||
         (width == l->width && height == l->height) || (width + cols - 1) / cols != l->cols ||
         (height + rows - 1) / rows != l->rows)
         return 0;
@@ -372,10 +372,10 @@ static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct 
 static int take_places(const struct reading *r, struct tiff_level *l, struct err *e)
 {
     const int64_t n = n_places(l);
-    if (tiff_file_check_tables(&r->d, l->width, l->height, n, e) ||
-        tiff_picture_places(&r->t, &r->d, false, n, &l->places, e))
+    if (tiff_file_check_tables(r->d, l->width, l->height, n, e) ||
+        tiff_picture_places(r->t, r->d, false, n, &l->places, e))
         return -1;
-    return check_places(l, r->t.bytes, e);
+    return check_places(l, r->t->bytes, e);
 }
 
 /* Is the first tile that exists a JFIF stream? Those are YCbCr. */
@@ -386,14 +386,14 @@ static bool has_jfif(const struct reading *r, const struct tiff_level *l)
     int64_t k = 0;
     while (k < n && l->places[k].bytes < sizeof head)
         k++;
-    return k < n && read_at(r->t.fd, l->places[k].offset, head, sizeof head) == sizeof head &&
+    return k < n && read_at(r->t->fd, l->places[k].offset, head, sizeof head) == sizeof head &&
            !memcmp(head, "\xff\xd8\xff\xe0", 4) && !memcmp(head + 6, "JFIF", 5);
 }
 
 /* Bio-Formats writes YCbCr streams and states RGB; it and tifffile read such files as YCbCr. */
 static void correct_colours(const struct reading *r, struct tiff_level *l)
 {
-    l->is_jfif = l->pyramid.kind == TIFF_OME && l->format.compression == TILE_JPEG &&
+    l->is_jfif = l->pyramid->kind == TIFF_OME && l->format.compression == TILE_JPEG &&
                  l->format.photometric == TILE_PHOTOMETRIC_RGB && has_jfif(r, l);
     if (l->is_jfif)
         l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
@@ -414,8 +414,8 @@ static bool take_mask_grid(const struct reading *r, const struct tiff_level *l, 
     const bool known = small(r, TIFF_FILE_BITS, 1) == 1 && small(r, TIFF_FILE_SAMPLES, 1) == 1 &&
                        l->format.cols % 8 == 0 && g->format.predictor == 1 &&
                        g->format.compression != TILE_JPEG && tile_is_known(&g->format);
-    if (!known || tiff_file_check_tables(&r->d, l->width, l->height, n, &none) ||
-        tiff_picture_places(&r->t, &r->d, false, n, places, &none))
+    if (!known || tiff_file_check_tables(r->d, l->width, l->height, n, &none) ||
+        tiff_picture_places(r->t, r->d, false, n, places, &none))
         return false;
     g->places = *places;
     g->cols = l->cols;
@@ -446,18 +446,16 @@ static int apply_mask(const struct tile_grid *g, struct tiff_level *l, struct er
 /* 1 or -1. */
 static int take_mask(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
 {
-    struct reading mask = {.t = r->t};
+    const uint64_t at = l->pyramid->masks[level];
+    const bool masked = at && l->pyramid->kind > TIFF_PHILIPS && !l->in_planes;
+    const struct reading mask = {r->t, masked ? tiff_file_directory(r->t, at) : NULL};
     struct tile_grid g = {0};
     struct tile_place *places = NULL;
-    const uint64_t at = l->pyramid.kind > TIFF_PHILIPS && !l->in_planes
-                            ? tiff_pyramid_mask(l->file, l->pyramid.at[level])
-                            : 0;
     int bad = 0;
-    if (!at || !tiff_file_directory(&mask.t, at, &mask.d))
+    if (!mask.d)
         return 1;
     if (take_mask_grid(&mask, l, &g, &places))
         bad = apply_mask(&g, l, e);
-    tiff_directory_free(&mask.d);
     free(places);
     return bad ? -1 : 1;
 }
@@ -465,7 +463,7 @@ static int take_mask(const struct reading *r, struct tiff_level *l, int64_t leve
 /* The tiles of the open level. 1, 0 or -1. */
 static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
 {
-    const enum tiff_kind kind = l->pyramid.kind;
+    const enum tiff_kind kind = l->pyramid->kind;
     if (!take_sizes(r, l))
         return 0;
     const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
@@ -494,9 +492,8 @@ static bool is_thumbnail(const struct reading *r, double width, double height)
 {
     const double w = (double)value(r, TIFF_FILE_WIDTH, 0),
                  h = (double)value(r, TIFF_FILE_LENGTH, 0);
-    return !tiff_directory_tag(&r->d, TIFF_FILE_TILE_WIDTH) &&
-           value(r, TIFF_FILE_SUBFILE, 0) == 0 && w > 0 && h > 0 &&
-           fabs(w / h * (height / width) - 1) < 0.1;
+    return !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH) && value(r, TIFF_FILE_SUBFILE, 0) == 0 &&
+           w > 0 && h > 0 && fabs(w / h * (height / width) - 1) < 0.1;
 }
 
 /* The strips of the thumbnail; none if they are no JPEG streams. */
@@ -513,67 +510,52 @@ static int take_strips(const struct reading *r, struct svs_strips *s, struct err
     s->format.rows = (int64_t)(rows < height ? rows : height);
     s->height = (int64_t)height;
     const int64_t n = (s->height + s->format.rows - 1) / s->format.rows;
-    if (tiff_picture_places(&r->t, &r->d, true, n, &s->places, e))
+    if (tiff_picture_places(r->t, r->d, true, n, &s->places, e))
         return errno ? -1 : 0;
     s->n = n;
     return 0;
 }
 
-/* The offset of the second directory, or 0 without one. */
-static uint64_t second_directory(const struct tiff_file *t)
+/* The second directory, or NULL without one. */
+static const struct tiff_directory *second_directory(const struct tiff_file *t)
 {
-    struct tiff_directory d;
-    if (!tiff_file_directory(t, t->first, &d))
-        return 0;
-    const uint64_t at = d.next;
-    tiff_directory_free(&d);
-    return at;
+    const struct tiff_directory *d = tiff_file_directory(t, t->first);
+    return d && d->next ? tiff_file_directory(t, d->next) : NULL;
 }
 
 /* The thumbnail of Aperio, in the second directory. */
 static int take_aperio(const struct tiff_file *t, struct tiff_level *l, double width, double height,
                        struct err *e)
 {
-    struct reading r = {.t = *t};
-    const uint64_t at = second_directory(t);
-    if (at == 0 || !tiff_file_directory(t, at, &r.d))
-        return 0;
-    l->has_thumbnail = is_thumbnail(&r, width, height);
-    const int bad = l->has_thumbnail ? take_strips(&r, &l->thumbnail, e) : 0;
-    tiff_directory_free(&r.d);
-    return bad;
+    const struct reading r = {t, second_directory(t)};
+    l->has_thumbnail = r.d && is_thumbnail(&r, width, height);
+    return l->has_thumbnail ? take_strips(&r, &l->thumbnail, e) : 0;
 }
 
 /* Level 0: the profile, and Aperio's thumbnail. 1, 0 or -1. */
 static int take_slide(const struct tiff_file *t, struct tiff_level *l, struct err *e)
 {
-    struct reading r = {.t = *t};
-    if (!tiff_file_directory(t, l->pyramid.at[0], &r.d))
+    const struct reading r = {t, tiff_file_directory(t, l->pyramid->at[0])};
+    if (!r.d)
         return 0;
     const double width = (double)value(&r, TIFF_FILE_WIDTH, 0);
     const double height = (double)value(&r, TIFF_FILE_LENGTH, 0);
-    tiff_directory_free(&r.d);
-    l->icc = tiff_file_icc(t, l->pyramid.at[0], &l->icc_bytes, &l->lost_icc);
-    return l->pyramid.kind == TIFF_APERIO && take_aperio(t, l, width, height, e) ? -1 : 1;
+    l->icc = tiff_file_icc(t, l->pyramid->at[0], &l->icc_bytes, &l->lost_icc);
+    return l->pyramid->kind == TIFF_APERIO && take_aperio(t, l, width, height, e) ? -1 : 1;
 }
 
 /* --- as a whole --- */
 
-static int read_level(struct tiff_level *l, const struct slide_file *file, int64_t level,
-                      struct err *e)
+static int read_level(struct tiff_level *l, const struct tiff_file *t, int64_t level, struct err *e)
 {
-    const struct tiff_pyramid *p = &l->pyramid;
-    struct reading r;
-    int bad = tiff_file_open(&r.t, file) ? take_slide(&r.t, l, e) : 0;
+    const struct tiff_pyramid *p = l->pyramid;
+    const int bad = take_slide(t, l, e);
     if (bad <= 0)
         return bad;
     if (level >= p->levels)
         return slide_reject_level(p->levels, level, e);
-    if (!tiff_file_directory(&r.t, p->at[level], &r.d))
-        return err_set(e, "its directory cannot be read again");
-    bad = take_tiles(&r, l, level, e);
-    tiff_directory_free(&r.d);
-    return bad;
+    const struct reading r = {t, tiff_file_directory(t, p->at[level])};
+    return r.d ? take_tiles(&r, l, level, e) : err_set(e, "its directory cannot be read again");
 }
 
 int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t level, bool aperio,
@@ -581,8 +563,8 @@ int tiff_level_read(struct tiff_level *l, const struct slide_file *file, int64_t
 {
     *l = (struct tiff_level){.file = file};
     errno = 0;
-    int r = tiff_pyramid_is_aperio(file) == aperio ? tiff_pyramid_read(&l->pyramid, file, e) : 0;
-    r = r > 0 ? read_level(l, file, level, e) : r;
+    int r = tiff_pyramid_is_aperio(file) == aperio ? tiff_pyramid_of(&l->pyramid, file, e) : 0;
+    r = r > 0 ? read_level(l, tiff_file_of(file), level, e) : r;
     const int code = errno;
     if (slide_may_pass(code))
         r = err_sys(e, "cannot read its directories");
@@ -596,12 +578,12 @@ bool tiff_level_thumbnail(const struct slide_file *file, uint8_t **rgb, int64_t 
                           int64_t *height)
 {
     struct err why = {0};
-    struct tiff_file t;
     struct tiff_picture p = {0};
     errno = 0;
     *rgb = NULL;
-    const uint64_t at = tiff_file_open(&t, file) ? second_directory(&t) : 0;
-    if (at && tiff_picture_read(&p, file, at, &why) == 0 && p.width <= MOST_THUMBNAIL / p.height)
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? second_directory(t) : NULL;
+    if (d && tiff_picture_read(&p, file, d->at, &why) == 0 && p.width <= MOST_THUMBNAIL / p.height)
         *rgb = tiff_picture_rgb(&p, &why);
     *width = p.width;
     *height = p.height;
@@ -618,6 +600,5 @@ void tiff_level_free(struct tiff_level *l)
     free(l->thumbnail.places);
     free(l->thumbnail.tables);
     free(l->icc);
-    tiff_pyramid_free(&l->pyramid);
     *l = (struct tiff_level){0};
 }

@@ -54,12 +54,12 @@ int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s
 
 struct tiff_level {
     const struct slide_file *file;
-    struct tiff_pyramid pyramid; /* of the slide */
-    int64_t width, height;       /* px */
-    struct tile_format format;   /* of its tiles; format.tables points to `tables` */
-    int64_t cols, rows;          /* tiles */
-    bool in_bands;               /* its tiles are for tiff_picture.h, and `places` is NULL */
-    int orientation;             /* by its tag, which changes no order */
+    const struct tiff_pyramid *pyramid; /* of the slide; owned by the file */
+    int64_t width, height;              /* px */
+    struct tile_format format;          /* of its tiles; format.tables points to `tables` */
+    int64_t cols, rows;                 /* tiles */
+    bool in_bands;                      /* its tiles are for tiff_picture.h, and `places` is NULL */
+    int orientation;                    /* by its tag, which changes no order */
     bool in_planes;            /* R, G and B of a tile lie apart; `format` is that of one of them */
     struct tile_place *places; /* [rows][cols], in_planes [3][rows][cols] */
     uint8_t *tables;           /* JPEGTables, or the palette; NULL without */

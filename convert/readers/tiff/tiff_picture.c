@@ -31,14 +31,14 @@ enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, CMYK = 5, YCBCR = 6 };
 
 /* What is read of the directory, and from where. */
 struct reading {
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t;
+    const struct tiff_directory *d;
     struct tiff_picture *p;
 };
 
 static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
 {
-    return tiff_file_value(&r->t, &r->d, tag, otherwise);
+    return tiff_file_value(r->t, r->d, tag, otherwise);
 }
 
 static int other(struct err *e, const char *what)
@@ -52,7 +52,7 @@ static int take_sizes(const struct reading *r, struct err *e)
     struct tiff_picture *p = r->p;
     const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
     const uint64_t all = value(r, ROWS_PER_STRIP, UINT32_MAX);
-    p->in_strips = !tiff_directory_tag(&r->d, TIFF_FILE_TILE_WIDTH);
+    p->in_strips = !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH);
     const uint64_t cols = p->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
     const uint64_t rows = !p->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
                           : all > height ? height
@@ -77,8 +77,8 @@ static int take_palette(const struct reading *r, struct err *e)
 {
     uint64_t v[3 * 256];
     bool wide = false;
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, PALETTE_TAG);
-    if (!tag || tag->count != 3 * 256 || !tiff_file_values(&r->t, tag, 0, 3 * 256, v)) {
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, PALETTE_TAG);
+    if (!tag || tag->count != 3 * 256 || !tiff_file_values(r->t, tag, 0, 3 * 256, v)) {
         err_set(e, "its palette is damaged; copy the file again");
         return ROWS_DAMAGED;
     }
@@ -106,7 +106,7 @@ static int colours_of(const struct tiff_picture *p, bool is_cmyk)
 static int name_samples(const struct reading *r, const char *what, struct err *e)
 {
     char text[160];
-    tiff_file_name_tiles(&r->t, &r->d, text, sizeof text);
+    tiff_file_name_tiles(r->t, r->d, text, sizeof text);
     err_set(e, "its %s; %s", text, what);
     return ROWS_OTHER;
 }
@@ -133,9 +133,9 @@ static void take_extras(const struct reading *r, int colours)
 {
     uint64_t kind;
     struct tiff_picture *p = r->p;
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, EXTRA_SAMPLES);
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, EXTRA_SAMPLES);
     for (int k = colours; tag && k < p->samples && !p->alpha_at; k++)
-        if (tiff_file_values(&r->t, tag, (uint64_t)(k - colours), 1, &kind) &&
+        if (tiff_file_values(r->t, tag, (uint64_t)(k - colours), 1, &kind) &&
             (kind == 1 || kind == 2)) {
             p->alpha_at = k;
             p->is_multiplied = kind == 1;
@@ -177,18 +177,18 @@ static int take_samples(const struct reading *r, struct err *e)
 static int take_tables(const struct reading *r, struct err *e)
 {
     struct tiff_picture *p = r->p;
-    const struct tiff_tag *tag = tiff_directory_tag(&r->d, JPEG_TABLES);
+    const struct tiff_tag *tag = tiff_directory_tag(r->d, JPEG_TABLES);
     const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
     if (p->compression != TILE_JPEG || n == 0)
         return 0;
-    if (n > MOST_TABLES || tag->at > r->t.bytes || n > r->t.bytes - tag->at) {
+    if (n > MOST_TABLES || tag->at > r->t->bytes || n > r->t->bytes - tag->at) {
         err_set(e, "its JPEG tables are not in the file; copy the file again");
         return ROWS_DAMAGED;
     }
     if (!(p->tables = memory_try((size_t)n, 1, e)))
         return -1;
     p->tables_bytes = (size_t)n;
-    return read_at(r->t.fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
+    return read_at(r->t->fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
 }
 
 /* The values of a table of n segments, or NULL without one. */
@@ -234,7 +234,7 @@ static int take_places(const struct reading *r, struct err *e)
     struct tiff_picture *p = r->p;
     if (p->across > MOST_SEGMENTS / p->down)
         return other(e, "it has too many strips");
-    return tiff_picture_places(&r->t, &r->d, p->in_strips, p->across * p->down * p->planes,
+    return tiff_picture_places(r->t, r->d, p->in_strips, p->across * p->down * p->planes,
                                &p->places, e);
 }
 
@@ -258,7 +258,7 @@ static int check_bytes(const struct reading *r, struct err *e)
     double pixels = 0;
     for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
         pixels += p->places[k].bytes > 0 ? segment : 0;
-    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->t.bytes + 1))
+    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->t->bytes + 1))
         return 0;
     if (pixels <= 0)
         err_set(e, "nothing of it was scanned: all its tiles or strips are missing");
@@ -293,17 +293,16 @@ int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uin
     struct reading r = {.p = p};
     *p = (struct tiff_picture){.file = file, .conflict = memory_need(1, sizeof *p->conflict)};
     errno = 0;
-    if (!tiff_file_open(&r.t, file) || !tiff_file_directory(&r.t, at, &r.d)) {
+    r.t = tiff_file_of(file);
+    r.d = r.t ? tiff_file_directory(r.t, at) : NULL;
+    if (!r.d) {
         if (slide_may_pass(errno))
             return err_sys(e, "cannot read its directories");
         err_set(e, "its directory cannot be read; copy the slide again");
         return ROWS_DAMAGED;
     }
     const int bad = read_directory(&r, e);
-    const int code = errno;
-    tiff_directory_free(&r.d);
-    errno = code;
-    return slide_may_pass(code) ? err_sys(e, "cannot read its directories") : bad;
+    return slide_may_pass(errno) ? err_sys(e, "cannot read its directories") : bad;
 }
 
 void tiff_picture_free(struct tiff_picture *p)

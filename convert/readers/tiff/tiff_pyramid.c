@@ -7,6 +7,7 @@
 #include "convert/readers/tiff/tiff_xml.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct page {
 };
 
 struct search {
-    struct tiff_file t;
+    const struct tiff_file *t;
     struct tiff_xml xml;
     int image, others; /* OME: the slide in the XML; pictures that come with it, place unknown */
     struct page *pages;
@@ -91,11 +92,11 @@ static double offset_z(const char *text)
     return z;
 }
 
-static struct page describe(const struct tiff_file *t, uint64_t at, const struct tiff_directory *d)
+static struct page describe(const struct tiff_file *t, const struct tiff_directory *d)
 {
     char text[2048];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    struct page g = {.at = at,
+    struct page g = {.at = d->at,
                      .subfile = tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0),
                      .photometric = tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 0),
                      .samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
@@ -123,13 +124,12 @@ static bool has_page(const struct search *s, uint64_t at)
 /* All directories of the file's list. */
 static void list_pages(struct search *s)
 {
-    struct tiff_directory d;
-    uint64_t at = s->t.first;
-    while (s->n < MOST_PAGES && at && !has_page(s, at) && tiff_file_directory(&s->t, at, &d)) {
+    const struct tiff_directory *d;
+    uint64_t at = s->t->first;
+    while (s->n < MOST_PAGES && at && !has_page(s, at) && (d = tiff_file_directory(s->t, at))) {
         s->pages = memory_grow(s->pages, s->n, sizeof *s->pages);
-        s->pages[s->n++] = describe(&s->t, at, &d);
-        at = d.next;
-        tiff_directory_free(&d);
+        s->pages[s->n++] = describe(s->t, d);
+        at = d->next;
     }
     s->p->is_cut = at && s->n < MOST_PAGES && !has_page(s, at);
 }
@@ -311,19 +311,15 @@ static bool is_level(const struct search *s, const struct page *g, const struct 
 /* Levels in the tag 330 of level 0. */
 static void list_subs(struct search *s, const struct page *base)
 {
-    struct tiff_directory d, sub;
+    const struct tiff_directory *d = tiff_file_directory(s->t, base->at), *sub;
     uint64_t at[TIFF_LEVELS - 1];
-    if (!tiff_file_directory(&s->t, base->at, &d))
-        return;
-    const struct tiff_tag *tag = tiff_directory_tag(&d, TIFF_FILE_SUBS);
+    const struct tiff_tag *tag = d ? tiff_directory_tag(d, TIFF_FILE_SUBS) : NULL;
     const size_t n = !tag ? 0 : tag->count < TIFF_LEVELS - 1 ? (size_t)tag->count : TIFF_LEVELS - 1;
-    const bool found = tag && tiff_file_values(&s->t, tag, 0, n, at);
-    tiff_directory_free(&d);
-    for (size_t k = 0; found && k < n && tiff_file_directory(&s->t, at[k], &sub); k++) {
-        const struct page g = describe(&s->t, at[k], &sub);
+    const bool found = tag && tiff_file_values(s->t, tag, 0, n, at);
+    for (size_t k = 0; found && k < n && (sub = tiff_file_directory(s->t, at[k])); k++) {
+        const struct page g = describe(s->t, sub);
         if (at[k] != base->at && is_level(s, &g, base))
             add_level(s->p, &g, base, true);
-        tiff_directory_free(&sub);
     }
 }
 
@@ -431,10 +427,10 @@ static int read_first(struct search *s, const struct tiff_directory *d, const ch
     struct tiff_pyramid *p = s->p;
     char software[32];
     const struct tiff_tag *tag = tiff_directory_tag(d, TIFF_FILE_DESCRIPTION);
-    p->description = tag ? tiff_file_bytes(&s->t, tag, MOST_TEXT) : NULL;
+    p->description = tag ? tiff_file_bytes(s->t, tag, MOST_TEXT) : NULL;
     p->description = p->description ? p->description : memory_copy(""); /* not in the file */
-    tiff_file_text(&s->t, d, TIFF_FILE_SOFTWARE, software, sizeof software);
-    const char *scanner = foreign_scanner(&s->t, d, p->description, software);
+    tiff_file_text(s->t, d, TIFF_FILE_SOFTWARE, software, sizeof software);
+    const char *scanner = foreign_scanner(s->t, d, p->description, software);
     if (!strncmp(p->description, "Aperio", 6))
         p->kind = TIFF_APERIO;
     else if (scanner)
@@ -446,6 +442,23 @@ static int read_first(struct search *s, const struct tiff_directory *d, const ch
     else
         p->kind = s->xml.kind == TIFF_XML_OME && s->xml.n_images > 0 ? TIFF_OME : TIFF_GENERIC;
     return p->kind == TIFF_OME && tiff_xml_slide(&s->xml, &s->image, &s->others, e) ? -1 : 1;
+}
+
+/* The directory that masks each level: one of its size and tiles that is marked as a mask. */
+static void find_masks(struct search *s)
+{
+    struct tiff_pyramid *p = s->p;
+    for (int64_t level = 0; level < p->levels; level++) {
+        const struct page *of = NULL;
+        for (int k = 0; k < s->n; k++)
+            of = s->pages[k].at == p->at[level] ? &s->pages[k] : of;
+        for (int k = 0; of && k < s->n && !p->masks[level]; k++) {
+            const struct page *g = &s->pages[k];
+            const bool fits = !memcmp(g->side, of->side, sizeof g->side) &&
+                              !memcmp(g->tile, of->tile, sizeof g->tile);
+            p->masks[level] = (g->subfile & MASK) && g->is_tiled && fits ? g->at : 0;
+        }
+    }
 }
 
 static int read_pages(struct search *s, struct err *e)
@@ -463,75 +476,77 @@ static int read_pages(struct search *s, struct err *e)
     if (list_levels(s, base, e))
         return -1;
     find_seen(s);
+    find_masks(s);
     take_mpp(s, base);
     return 1;
 }
 
-uint64_t tiff_pyramid_mask(const struct slide_file *file, uint64_t level)
-{
-    struct tiff_pyramid p = {.kind = TIFF_GENERIC};
-    struct search s = {.p = &p};
-    const struct page *of = NULL;
-    uint64_t at = 0;
-    if (!tiff_file_open(&s.t, file))
-        return 0;
-    list_pages(&s);
-    for (int k = 0; k < s.n; k++)
-        of = s.pages[k].at == level ? &s.pages[k] : of;
-    for (int k = 0; of && k < s.n && !at; k++) {
-        const struct page *g = &s.pages[k];
-        const bool fits = !memcmp(g->side, of->side, sizeof g->side) &&
-                          !memcmp(g->tile, of->tile, sizeof g->tile);
-        at = (g->subfile & MASK) && g->is_tiled && fits ? g->at : 0;
-    }
-    free(s.pages);
-    return at;
-}
-
 bool tiff_pyramid_is_aperio(const struct slide_file *file)
 {
-    struct tiff_file t;
-    struct tiff_directory d;
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
     char text[8] = "";
-    if (!tiff_file_open(&t, file) || !tiff_file_directory(&t, t.first, &d))
-        return false;
-    tiff_file_text(&t, &d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    tiff_directory_free(&d);
+    if (d)
+        tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     return !strncmp(text, "Aperio", 6);
 }
 
-int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e)
+/* --- once per file --- */
+
+/* What was found, or why nothing was. */
+struct found {
+    struct tiff_pyramid pyramid;
+    int result, code; /* code: errno of a failed read, or 0 */
+    struct err why;
+};
+
+static void release(void *what)
 {
+    struct found *f = what;
+    free(f->pyramid.description);
+    free(f);
+}
+
+static struct found *search_file(const struct slide_file *file)
+{
+    struct found *f = memory_need(1, sizeof *f);
     struct search *s = memory_need(1, sizeof *s);
-    struct tiff_directory d;
-    *p = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN};
-    s->p = p;
-    int r = tiff_file_open(&s->t, file) && tiff_file_directory(&s->t, s->t.first, &d);
-    if (r > 0) {
-        r = read_first(s, &d, file->path, e);
-        tiff_directory_free(&d);
-    }
-    if (r > 0)
-        r = read_pages(s, e);
-    if (r <= 0)
-        tiff_pyramid_free(p);
+    f->pyramid = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN};
+    s->p = &f->pyramid;
+    s->t = tiff_file_of(file);
+    const struct tiff_directory *d = s->t ? tiff_file_directory(s->t, s->t->first) : NULL;
+    f->result = d ? read_first(s, d, file->path, &f->why) : 0;
+    if (f->result > 0)
+        f->result = read_pages(s, &f->why);
     free(s->pages);
     free(s);
-    return r;
+    return f;
 }
 
-void tiff_pyramid_free(struct tiff_pyramid *p)
+int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e)
 {
-    free(p->description);
-    p->description = NULL;
+    struct found *f = slide_file_kept(file, release);
+    if (!f) {
+        errno = 0;
+        f = search_file(file);
+        f->code = slide_may_pass(errno) ? errno : 0;
+        slide_file_keep(file, f, release);
+    }
+    *p = &f->pyramid;
+    if (f->code) {
+        errno = f->code;
+        return err_sys(e, "cannot read its directories");
+    }
+    if (f->why.msg[0])
+        err_copy(e, &f->why);
+    return f->result;
 }
 
-int tiff_pyramid_check(struct tiff_pyramid *p, const struct slide_file *file, struct err *e)
+int tiff_pyramid_check(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e)
 {
-    const int r = tiff_pyramid_read(p, file, e);
-    if (r <= 0 || p->seen[0] == 0)
+    const int r = tiff_pyramid_of(p, file, e);
+    if (r <= 0 || (*p)->seen[0] == 0)
         return r;
-    tiff_pyramid_free(p);
     return err_set(e,
                    "its slide is not its first picture, and OpenSlide reads only that; write the "
                    "slide to a file of its own first");

@@ -33,8 +33,10 @@ struct tiff_pyramid {
     double mpp_x, mpp_y; /* of level 0 by XML or tags, NaN without; not Aperio's */
     uint64_t
         in_strips;  /* offset of the directory that OME-XML states, if it has no tiles; else 0 */
-    int64_t levels; /* entries of the next three */
-    uint64_t at[TIFF_LEVELS]; /* offsets of their directories */
+    int64_t levels; /* entries of the next four */
+    uint64_t at[TIFF_LEVELS];    /* offsets of their directories */
+    uint64_t masks[TIFF_LEVELS]; /* and of those that mask them: of their size and tiles, with bit 2
+                                  * of NewSubfileType; 0: none */
     double downsamples[TIFF_LEVELS];
     int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
     bool is_cut;               /* the list of directories leads out of the file */
@@ -44,16 +46,11 @@ struct tiff_pyramid {
 
 /* Does the file's first description begin as Aperio's do? */
 bool tiff_pyramid_is_aperio(const struct slide_file *file);
-/* 1: *p is filled; tiff_pyramid_free it. 0: another file, or one that is not read here; e may say
- * which. -1: its XML is refused, or it holds several pictures or none that is a slide. */
-int tiff_pyramid_read(struct tiff_pyramid *p, const struct slide_file *file, struct err *e);
-/* The offset of the directory that masks a level, given by its own: one of its size and tiles whose
- * bit 2 of NewSubfileType is set. 0: there is none. */
-uint64_t tiff_pyramid_mask(const struct slide_file *file, uint64_t level);
-/* Frees what is in *p; a zeroed one is allowed. */
-void tiff_pyramid_free(struct tiff_pyramid *p);
-/* The same checks for a slide that OpenSlide reads. 1: *p is filled, as tiff_pyramid_read does. -1:
- * also if OpenSlide shows another picture. */
-int tiff_pyramid_check(struct tiff_pyramid *p, const struct slide_file *file, struct err *e);
+/* *p is owned by the file, which is searched once. 1: it is filled. 0: another file, or one that is
+ * not read here; e may say which. -1: its XML is refused, or it holds several pictures or none that
+ * is a slide; or errno. */
+int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e);
+/* The same for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
+int tiff_pyramid_check(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e);
 
 #endif
