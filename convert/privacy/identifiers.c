@@ -373,7 +373,7 @@ static int read_icc(struct head *h, struct slide *s, bool identifiers, struct er
                     struct err *e)
 {
     struct err why = {0};
-    const int r = s->reader->icc(s, &h->icc, &h->icc_bytes, &why);
+    const int r = s->reader->icc ? s->reader->icc(s, &h->icc, &h->icc_bytes, &why) : 0;
     if (r == SLIDE_DAMAGED)
         note(damage, &why);
     if (r == -1)
@@ -441,7 +441,7 @@ int head_put(const struct head *h, struct slide *s, bool identifiers, int thread
              struct store_writer *w, struct err *e)
 {
     struct property_ctx ctx = {w, identifiers, e};
-    if (s->reader->properties(s, put_property, &ctx) ||
+    if ((s->reader->properties && s->reader->properties(s, put_property, &ctx)) ||
         (h->icc && store_put_icc(w, h->icc, h->icc_bytes, e)))
         return -1;
     if (h->strips.n > 0)

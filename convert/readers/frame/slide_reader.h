@@ -56,7 +56,7 @@ struct slide_reader {
      * file cannot be opened. NULL: the slide is one file. */
     int (*files)(struct slide *s, int (*put)(void *ctx, const struct slide_file *file), void *ctx,
                  struct err *e);
-    /* Calls put for each property until it returns non-zero, and returns that. */
+    /* Calls put for each property until it returns non-zero, and returns that. NULL: none. */
     int (*properties)(struct slide *s, int (*put)(void *ctx, const char *key, const char *value),
                       void *ctx);
     /* Only if info->has_thumbnail. 1: *rgb is [*height][*width][3] u8, to be free()d. 0: there is
@@ -66,7 +66,8 @@ struct slide_reader {
     /* The thumbnail as it is in the slide: 1; 0: it cannot be kept, ask for its pixels; -1. May be
      * NULL. */
     int (*thumbnail_jpeg)(struct slide *s, struct jpeg_strips *out, struct err *e);
-    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none. SLIDE_DAMAGED, or -1. */
+    /* 1: *profile has *bytes bytes, to be free()d. 0: there is none, as with NULL for the function.
+     * SLIDE_DAMAGED, or -1. */
     int (*icc)(struct slide *s, uint8_t **profile, size_t *bytes, struct err *e);
     void (*close)(struct slide *s);
 };
