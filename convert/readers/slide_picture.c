@@ -24,7 +24,7 @@
  * pixels. */
 enum { MOST_RATIO = 8 * 1032 };
 
-enum { ORIENTATION = 274, MOST_PAGES = 1024, MOST_ICC = 1 << 26 };
+enum { ORIENTATION = 274, MOST_ICC = 1 << 26 };
 
 typedef int opener(struct rows **r, const struct slide_file *file, struct rows_picture *p,
                    struct err *e);
@@ -56,132 +56,6 @@ static void picture_close(struct slide *s)
     tiff_picture_free(&v->tiff);
     free(v->icc);
     free(v);
-}
-
-/* --- which page of a TIFF file --- */
-
-/* A page that may be the slide: not a reduced copy, label, macro or mask. */
-struct page {
-    uint64_t at, width, height;
-    bool in_strips;
-};
-
-/* NDPI has strips, too, and names of stacks of which only one page has a directory. */
-static bool is_foreign(const struct tiff_file *t, const struct tiff_directory *d)
-{
-    enum { LSM = 34412 };
-    return tiff_directory_tag(d, TIFF_FILE_NDPI) || tiff_directory_tag(d, LSM) || t->is_wide;
-}
-
-static bool may_be_slide(const struct tiff_file *t, const struct tiff_directory *d)
-{
-    char text[512];
-    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    return !tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) && !strcasestr(text, "label") &&
-           !strcasestr(text, "macro");
-}
-
-/* Images that ImageJ counts in the description of the first. */
-static long imagej_images(const struct tiff_file *t, const struct tiff_directory *d)
-{
-    char text[512];
-    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
-    const char *n = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nimages=");
-    return n ? strtol(n + 8, NULL, 10) : 1;
-}
-
-/* Is a page of that size another picture than a smaller copy or a thumbnail of the largest? */
-static bool is_other(const struct page *p, const struct page *largest)
-{
-    const double x = (double)p->width / (double)largest->width;
-    const double y = (double)p->height / (double)largest->height;
-    const bool copy = fabs(x - y) * (double)largest->width < 2 * (double)largest->width / 100;
-    return x * y > 0.9 || (x * y > 0.25 && !copy);
-}
-
-static int check_pages(const struct page *pages, int n, const struct page *largest, struct err *e)
-{
-    int others = 0;
-    for (int k = 0; k < n; k++)
-        others += &pages[k] != largest && is_other(&pages[k], largest);
-    if (others == 0)
-        return 0;
-    return err_set(e,
-                   "a TIFF file with %d pictures that are not levels of one pyramid (planes, "
-                   "channels, time points or series); write the one that matters to a file of its "
-                   "own first",
-                   1 + others);
-}
-
-static bool is_met(const uint64_t *list, int n, uint64_t at)
-{
-    for (int k = 0; k < n; k++)
-        if (list[k] == at)
-            return true;
-    return false;
-}
-
-/* Lists the pages of the file, each once if the list is a loop. -1: it is for another reader. */
-static int list_pages(const struct tiff_file *t, struct page *pages, long *images, bool *broken)
-{
-    const struct tiff_directory *d;
-    int n = 0, k = 0;
-    uint64_t at = t->first, met[MOST_PAGES];
-    for (; k < MOST_PAGES && at && (d = tiff_file_directory(t, at)); k++) {
-        met[k] = at;
-        const struct page p = {at, tiff_file_value(t, d, TIFF_FILE_WIDTH, 0),
-                               tiff_file_value(t, d, TIFF_FILE_LENGTH, 0),
-                               !tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH)};
-        if (is_foreign(t, d))
-            return -1;
-        if (k == 0)
-            *images = imagej_images(t, d);
-        if (p.width > 0 && p.height > 0 && p.width <= INT32_MAX && p.height <= INT32_MAX &&
-            may_be_slide(t, d))
-            pages[n++] = p;
-        at = is_met(met, k + 1, d->next) ? 0 : d->next;
-    }
-    *broken = at && k < MOST_PAGES;
-    return n;
-}
-
-/* The offset of the largest page, if it is in strips. 1, 0 or -1. */
-static int find_page(const struct tiff_file *t, uint64_t *at, struct err *e)
-{
-    struct page *pages = memory_need(MOST_PAGES, sizeof *pages), *best = pages;
-    long images = 1;
-    bool broken = false;
-    const int n = list_pages(t, pages, &images, &broken);
-    for (int k = 1; k < n; k++)
-        if (pages[k].width * pages[k].height > best->width * best->height)
-            best = &pages[k];
-    int r = n > 0 && best->in_strips;
-    if (r) {
-        *at = best->at;
-        r = check_pages(pages, n, best, e) ? -1 : 1;
-        if (r > 0 && broken)
-            r = err_set(e, "damaged: a directory is not in the file; copy the slide again");
-        if (r > 0 && images > 1)
-            r = err_set(e,
-                        "an ImageJ stack of %ld images; write the one that matters to a file of "
-                        "its own first",
-                        images);
-    }
-    free(pages);
-    return r;
-}
-
-/* As find_page, of a file with OME-XML, which says where the slide is. */
-static int find_ome_page(struct picture *v, uint64_t *at, struct err *e)
-{
-    const struct tiff_pyramid *p;
-    const int r = tiff_pyramid_of(&p, v->file, e);
-    if (r || !p->in_strips)
-        return r < 0 ? -1 : 0;
-    *at = p->in_strips;
-    v->mpp_x = p->mpp_x;
-    v->mpp_y = p->mpp_y;
-    return 1;
 }
 
 /* --- opening --- */
@@ -265,9 +139,7 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
                        struct err *e)
 {
     uint64_t at = 0;
-    int r = find_ome_page(v, &at, e);
-    if (r == 0)
-        r = find_page(t, &at, e);
+    int r = tiff_pyramid_strips(v->file, &at, &v->mpp_x, &v->mpp_y, e);
     if (r <= 0)
         return r;
     const int bad = tiff_picture_read(&v->tiff, v->file, at, e);

@@ -29,6 +29,9 @@ struct page {
     double per_unit[SIDES];          /* resolution; NaN when it is not stated */
     double z;                        /* Aperio: the focal plane; NaN when it is not stated */
     bool is_tiled, is_associated;
+    bool may_be_plain; /* a picture in strips: no reduced copy, label or macro */
+    bool is_foreign;   /* NDPI has strips, too; in LSM only one page of a stack has a directory */
+    long images;       /* that ImageJ counts in the description */
 };
 
 struct search {
@@ -92,6 +95,20 @@ static double offset_z(const char *text)
     return z;
 }
 
+/* What matters of a picture that is not in tiles. */
+static void describe_plain(const struct tiff_file *t, const struct tiff_directory *d, char *text,
+                           struct page *g)
+{
+    enum { LSM = 34412, BEGINNING = 511 };
+    text[BEGINNING] = 0;
+    const char *n = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nimages=");
+    g->images = n ? strtol(n + 8, NULL, 10) : 1;
+    g->may_be_plain = g->side[0] > 0 && g->side[1] > 0 && !g->subfile &&
+                      !strcasestr(text, "label") && !strcasestr(text, "macro");
+    g->is_foreign =
+        tiff_directory_tag(d, TIFF_FILE_NDPI) || tiff_directory_tag(d, LSM) || t->is_wide;
+}
+
 static struct page describe(const struct tiff_file *t, const struct tiff_directory *d)
 {
     char text[2048];
@@ -110,6 +127,7 @@ static struct page describe(const struct tiff_file *t, const struct tiff_directo
     g.is_tiled = g.side[0] > 0 && g.side[1] > 0 && tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH);
     g.is_associated = (g.subfile & (ASSOCIATED | MASK)) || text_is_associated(text);
     g.z = offset_z(text);
+    describe_plain(t, d, text, &g);
     return g;
 }
 
@@ -540,6 +558,76 @@ int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file
     if (f->why.msg[0])
         err_copy(e, &f->why);
     return f->result;
+}
+
+/* --- pictures in strips --- */
+
+/* Is a page of that size another picture than a smaller copy or a thumbnail of the largest? */
+static bool is_other_picture(const struct page *g, const struct page *largest)
+{
+    const double x = g->side[0] / largest->side[0], y = g->side[1] / largest->side[1];
+    const bool copy = fabs(x - y) * largest->side[0] < 2 * largest->side[0] / 100;
+    return x * y > 0.9 || (x * y > 0.25 && !copy);
+}
+
+static int check_alone(const struct search *s, const struct page *largest, struct err *e)
+{
+    int others = 0;
+    for (int k = 0; k < s->n; k++)
+        others += s->pages[k].may_be_plain && &s->pages[k] != largest &&
+                  is_other_picture(&s->pages[k], largest);
+    if (others > 0)
+        return err_set(e,
+                       "a TIFF file with %d pictures that are not levels of one pyramid (planes, "
+                       "channels, time points or series); write the one that matters to a file of "
+                       "its own first",
+                       1 + others);
+    if (s->p->is_cut)
+        return err_set(e, "damaged: a directory is not in the file; copy the slide again");
+    if (s->pages[0].images > 1)
+        return err_set(e,
+                       "an ImageJ stack of %ld images; write the one that matters to a file of its "
+                       "own first",
+                       s->pages[0].images);
+    return 0;
+}
+
+/* The largest page, if it is in strips. 1, 0 or -1. */
+static int find_strips(const struct search *s, uint64_t *at, struct err *e)
+{
+    const struct page *largest = NULL;
+    for (int k = 0; k < s->n; k++) {
+        const struct page *g = &s->pages[k];
+        if (g->is_foreign)
+            return 0;
+        if (g->may_be_plain && (!largest || area(g) > area(largest)))
+            largest = g;
+    }
+    if (!largest || largest->is_tiled)
+        return 0;
+    *at = largest->at;
+    return check_alone(s, largest, e) ? -1 : 1;
+}
+
+int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, double *mpp_x, double *mpp_y,
+                        struct err *e)
+{
+    const struct tiff_pyramid *p;
+    struct tiff_pyramid plain = {0};
+    struct search s = {.t = tiff_file_of(file), .p = &plain};
+    int r = tiff_pyramid_of(&p, file, e);
+    if (r == 0 && p->in_strips) {
+        *at = p->in_strips;
+        *mpp_x = p->mpp_x;
+        *mpp_y = p->mpp_y;
+        return 1;
+    }
+    if (r < 0 || !s.t)
+        return r < 0 ? -1 : 0;
+    list_pages(&s);
+    r = find_strips(&s, at, e);
+    free(s.pages);
+    return r;
 }
 
 int tiff_pyramid_check(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e)
