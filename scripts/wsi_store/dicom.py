@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import os
 import struct
 import tempfile
@@ -24,7 +23,7 @@ import numpy as np
 
 from .base import StoreError
 from .codecs import JP2_BOXES, SYCC
-from .files import Path
+from .files import Path, View
 from .store import Store
 
 CLASS = "1.2.840.10008.5.1.4.1.1.77.1.6"  # VL Whole Slide Microscopy Image Storage
@@ -71,33 +70,18 @@ class _Uids:
         return hashlib.sha256(self._seed + b"\0" + what.encode()).hexdigest()[:16].upper()
 
 
-class _Frame(io.BufferedIOBase):
+class _Frame(View):
     """The bytes of a tile, read when pydicom writes them, so that no more than one is in memory."""
 
     def __init__(self, s: Store, row: int, column: int, n: int, cut: slice) -> None:
-        self._where, self._n, self._at = (s, row, column, cut), n - (cut.stop - cut.start), 0
+        super().__init__(n - (cut.stop - cut.start))
+        self._where = s, row, column, cut
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._n}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
+    def part(self, n: int, at: int) -> bytes:
         s, row, column, cut = self._where
         chunk = s.chunk_bytes(row, column)
         data = chunk[0] if chunk else b""
-        data = (data[:cut.start] + data[cut.stop:])[self._at:]
-        data = data if size is None or size < 0 else data[:size]
-        self._at += len(data)
-        return data
+        return (data[:cut.start] + data[cut.stop:])[at:at + n]
 
 
 def _slide(s: Store, uids: _Uids, meta: Mapping[str, str]) -> Any:

@@ -182,7 +182,7 @@ class RemoteFile:
         is missing, which is fetched, and `work` begins again."""
         kept: dict[int, bytes] = {}
         while True:
-            reader = _Reader(self, kept)
+            reader = _Blocks(self, kept)
             try:
                 with h5py.File(reader, "r") as f:
                     return work(f)
@@ -203,12 +203,15 @@ class RemoteFile:
         self._most = 0
 
 
-class _Reader(io.RawIOBase):
-    """The blocks that are here as a file of Python, for h5py. A read that needs others fails and leaves their numbers."""
+class View(io.BufferedIOBase):
+    """`size` bytes of something as a file of Python, for libraries that read files: part() says what they are."""
 
-    def __init__(self, file: RemoteFile, kept: dict[int, bytes]) -> None:
-        self._file, self._kept, self._at = file, kept, 0
-        self.missing: list[int] = []
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
+
+    def part(self, n: int, at: int) -> bytes:
+        """Up to n bytes from byte `at` on; fewer at the end."""
+        raise NotImplementedError
 
     def readable(self) -> bool:
         return True
@@ -220,22 +223,33 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._file.size}[whence]
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
-        view, file = memoryview(buffer).cast("B"), self._file
-        numbers = file._numbers(len(view), self._at)
+    def read(self, size: int | None = -1) -> bytes:
+        data = self.part(self._size - self._at if size is None or size < 0 else size, self._at)
+        self._at += len(data)
+        return data
+
+
+class _Blocks(View):
+    """The blocks of a file that are here. A read that needs others fails and leaves their numbers."""
+
+    def __init__(self, file: RemoteFile, kept: dict[int, bytes]) -> None:
+        super().__init__(file.size)
+        self._file, self._kept = file, kept
+        self.missing: list[int] = []
+
+    def part(self, n: int, at: int) -> bytes:
+        file = self._file
+        numbers = file._numbers(n, at)
         have = {b: self._kept.get(b) or file._blocks.get(b) for b in numbers}
         self.missing = [b for b, data in have.items() if data is None]
         if self.missing:
             raise OSError("blocks are missing")
         self._kept.update((b, data) for b, data in have.items() if data)
-        first = self._at - numbers[0] * file._block if numbers else 0
-        data = b"".join(d for d in have.values() if d)[first:first + len(view)]
-        view[:len(data)] = data
-        self._at += len(data)
-        return len(data)
+        first = at - numbers[0] * file._block if numbers else 0
+        return b"".join(d for d in have.values() if d)[first:first + n]
 
 
 File = Union[LocalFile, RemoteFile]
