@@ -251,12 +251,33 @@ def test_levels_and_properties():
         expect(all(isinstance(v, str) for v in p.values()) and "openslide.quickhash-1" in p, "%s", p)
 
 
+def test_names_of_openslide():
+    """A program that imports openslide gets stores: sys.modules["openslide"] = wsi_store."""
+    path = store(slide(), "--codec", "keep")
+    code = ("import sys, wsi_store; sys.modules['openslide'] = wsi_store\n"
+            "from openslide import OpenSlide, OpenSlideError, OpenSlideUnsupportedFormatError, open_slide\n"
+            "with open_slide(sys.argv[1]) as s: print(isinstance(s, OpenSlide), s.level_count); s.set_cache(object())\n"
+            "try: OpenSlide(__file__ + 'x')\n"
+            "except OpenSlideUnsupportedFormatError as e: print('no slide')\n"
+            "try: s.read_region((0, 0), 0, (9, 9))\n"
+            "except OpenSlideError as e: print('closed')\n"
+            "try: s.set_cache(3)\n"
+            "except TypeError: print('no cache')")
+    file = file_of("program.py", code)
+    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "scripts"))
+    has("PIL")
+    expect(run(sys.executable, file, path, env=env).out.split("\n")[:-1] == ["True 3", "no slide", "closed", "no cache"], "the names")
+
+
 def test_regions():
     path = store(slide(), "--codec", "keep")
     with opened(path) as s:
         want = pixels(path)
         got = np.asarray(s.read_region((-10, 1000), 0, (200, 200)))
         expect(got.shape == (200, 200, 4) and (got[:100, 10:, :3] == want[1000:, :190]).all(), "pixels")
+        gray = store(slide("--container", "generic", "--photometric", "gray"), "--codec", "keep")
+        with opened(gray) as g:
+            expect((np.asarray(g.read_region((5, 5), 0, (90, 80)))[:, :, :3] == pixels(gray)[5:85, 5:95]).all(), "gray")
         expect((got[:100, 10:, 3] == 255).all() and (got[100:] == 0).all() and (got[:, :10] == 0).all(), "transparent outside")
         expect(s.read_region((0, 0), 9, (7, 5)).size == (7, 5), "a level that is not there")
         expect(s.read_region((0, 0), 1, (7, 0)).size == (7, 0), "no rows")

@@ -54,12 +54,18 @@ register()
 
 
 def __getattr__(name: str) -> Any:
-    """Slide needs Pillow and write_dicom pydicom, which are imported when these are first named."""
+    """Slide needs Pillow and write_dicom pydicom, which are imported when these are first named. The names of
+    openslide-python are others for ours, so that sys.modules["openslide"] = wsi_store gives a program stores."""
+    name = OPENSLIDE.get(name, name)
+    if name == "StoreError":
+        return StoreError
     if name not in LATER:
         raise AttributeError("module %r has no attribute %r" % (__name__, name))
     return getattr(importlib.import_module(LATER[name], __name__), name)
 
 
 LATER = {"Slide": ".slide", "write_dicom": ".dicom", "write_windows": ".windows"}
+OPENSLIDE = {"OpenSlide": "Slide", "open_slide": "Slide", "OpenSlideError": "StoreError",
+             "OpenSlideUnsupportedFormatError": "StoreError"}
 __all__ = ["DAMAGED", "JPEG", "LEFT_OUT", "MISSING", "Patches", "Slide", "Store", "StoreError", "coords", "halved", "kept",
            "open_store", "register", "write_dicom", "write_ome_zarr", "write_windows"]
