@@ -26,6 +26,7 @@ struct picture {
     size_t pitch; /* bytes from one row to the next; 0: all rows are the first */
     JDIMENSION width, height;
     int quality;
+    bool small;  /* with Huffman tables of its own, which takes half as long again */
     bool marked; /* stored as it is, with an APP14 marker that says so */
 };
 
@@ -55,7 +56,7 @@ static void encode(struct encoder *w, const struct picture *p)
         j->write_Adobe_marker = TRUE;
     }
     jpeg_set_quality(j, p->quality, TRUE);
-    j->optimize_coding = TRUE;
+    j->optimize_coding = p->small;
     jpeg_start_compress(j, TRUE);
     while (j->next_scanline < j->image_height) {
         JSAMPROW row = (JSAMPROW)(uintptr_t)(p->pixels + j->next_scanline * p->pitch);
@@ -91,14 +92,15 @@ static uint8_t *run(const struct picture *p, size_t *n)
 }
 
 uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
-                     size_t *n)
+                     bool small, size_t *n)
 {
     const struct picture p = {.pixels = pixels,
                               .channels = channels,
                               .pitch = (size_t)channels * (size_t)width,
                               .width = (JDIMENSION)width,
                               .height = (JDIMENSION)height,
-                              .quality = quality};
+                              .quality = quality,
+                              .small = small};
     return run(&p, n);
 }
 
@@ -116,6 +118,7 @@ int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int chan
                               .width = (JDIMENSION)cols,
                               .height = (JDIMENSION)rows,
                               .quality = 100,
+                              .small = true,
                               .marked = true};
     *bytes = run(&p, n);
     free(line);
@@ -125,9 +128,9 @@ int jpeg_encode_flat(int64_t cols, int64_t rows, const uint8_t *colour, int chan
 #else
 
 uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
-                     size_t *n)
+                     bool small, size_t *n)
 {
-    (void)pixels, (void)width, (void)height, (void)channels, (void)quality;
+    (void)pixels, (void)width, (void)height, (void)channels, (void)quality, (void)small;
     *n = 0;
     return NULL;
 }

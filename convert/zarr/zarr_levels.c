@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum {
-    QUALITY = 90,
+    LEAST_QUALITY = 75, /* of JPEG: that of the slide, within these */
+    MOST_QUALITY = 90,
     TOGETHER = 8,           /* chunks of the store that one thread reads at a time */
     ZSTD_BLOCK = 128 << 10, /* the most bytes in a block of a Zstandard frame */
     ZSTD_EXTRA = 64,        /* more than its pixels a chunk never takes */
@@ -123,6 +124,12 @@ static void copy_chunk(const struct pyramid *p, const struct level *l, int64_t r
 
 /* --- encoding --- */
 
+static int quality_of(const struct store_info *i)
+{
+    const int64_t q = i->jpeg_quality > 0 ? i->jpeg_quality : MOST_QUALITY;
+    return (int)(q < LEAST_QUALITY ? LEAST_QUALITY : q > MOST_QUALITY ? MOST_QUALITY : q);
+}
+
 /* A Zstandard frame that holds n bytes as they are: RFC 8878, 3.1.1. */
 static size_t zstd_frame_of_pixels(const uint8_t *pixels, size_t n, uint8_t *out)
 {
@@ -150,7 +157,8 @@ static int encode(struct pyramid *p, struct item *m, int thread, struct err *e)
                                         .cols = ZARR_SIDE,
                                         .channels = p->i->channels};
     if (p->jpeg) {
-        m->jpeg = jpeg_encode(m->pixels, ZARR_SIDE, ZARR_SIDE, (int)p->i->channels, QUALITY, &m->n);
+        m->jpeg = jpeg_encode(m->pixels, ZARR_SIDE, ZARR_SIDE, (int)p->i->channels,
+                              quality_of(p->i), false, &m->n);
         return m->jpeg ? 0 : err_memory(e);
     }
     if (codec_encode(p->codecs[thread], &params, m->pixels, m->bytes, &m->n, e))

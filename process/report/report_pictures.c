@@ -163,7 +163,7 @@ static void put_thumb(FILE *f, const struct result_slide *s, int side)
     uint8_t *pixels = memory_need((size_t)(w * h), 3);
     size_t n = 0;
     shrink_rgb(t->rgb, t->width, t->height, pixels, w, h);
-    uint8_t *bytes = jpeg_encode(pixels, (int)w, (int)h, 3, QUALITY, &n);
+    uint8_t *bytes = jpeg_encode(pixels, (int)w, (int)h, 3, QUALITY, true, &n);
     if (bytes)
         fwrite(bytes, 1, n, f);
     free(bytes);

@@ -36,7 +36,7 @@ ABSENT = 2 ** 64 - 1
 SMALLEST = 512  # px of the longer side, to which levels are made
 INNER = 256  # px of a chunk of the levels that are made
 BLOCK = 8 * INNER  # px of a level that are made at a time
-QUALITY = 90  # of JPEG in the levels that are made
+QUALITY = 75, 90  # of JPEG in the levels that are made: that of the slide, within these
 BYTES = {"name": "bytes"}
 # the codecs that turn a chunk [rows][columns][channels] into what the store holds
 CHUNKS: dict[str, list[dict[str, Any]]] = {
@@ -50,7 +50,7 @@ LEVELS = ("zstd", "jpeg")  # codecs of the levels that are made
 def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, force: bool = False) -> tuple[str, bool]:
     """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was up to date. Level 0 is
     a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
-    coarser levels: zstd, or jpeg of quality 90 (None: jpeg if the store keeps JPEG tiles). An image that was made of
+    coarser levels: zstd, or jpeg of the slide's quality, 75 to 90 (None: jpeg if the store keeps JPEG tiles). An image that was made of
     another store of this name is replaced; any other folder with `force` only."""
     path = os.fspath(store)
     folder = _folder_of(path)
@@ -255,6 +255,7 @@ def _metadata(s: Store, levels: int) -> dict[str, Any]:
 def _coarser_levels(s: Store, folder: str, codec: str) -> int:
     """Writes levels 1 and so on, each from the one before: how many levels there are with that of the store."""
     height, width, level = s.height, s.width, 1
+    quality = min(max(int(s.attrs.get("jpeg_quality") or QUALITY[1]), QUALITY[0]), QUALITY[1])
     read: Callable[[int, int], Array] = functools.partial(_block_of_store, s)
     while max(height, width) > SMALLEST:
         height, width = -(-height // 2), -(-width // 2)
@@ -264,7 +265,7 @@ def _coarser_levels(s: Store, folder: str, codec: str) -> int:
             for x in range(0, width, BLOCK):
                 part = halved(read(2 * x, 2 * y))
                 pixels[y:y + part.shape[0], x:x + part.shape[1]] = part
-        _write_level(os.path.join(folder, str(level)), pixels, codec)
+        _write_level(os.path.join(folder, str(level)), pixels, codec, quality)
         read = functools.partial(_block_of_level, pixels)
         level += 1
     return level
@@ -278,10 +279,10 @@ def _block_of_level(pixels: Array, x: int, y: int) -> Array:
     return pixels[y:y + 2 * BLOCK, x:x + 2 * BLOCK]
 
 
-def _write_level(folder: str, pixels: Array, codec: str) -> None:
+def _write_level(folder: str, pixels: Array, codec: str, quality: int) -> None:
     """One shard of chunks of INNER x INNER px."""
     height, width, channels = pixels.shape
-    encode = _encoder(codec)
+    encode = _encoder(codec, quality)
     os.makedirs(os.path.join(folder, "c", "0", "0"))
     _write_json(os.path.join(folder, "zarr.json"), _array(pixels.shape, (INNER, INNER), codec))
     at, end = [], 0
@@ -299,7 +300,7 @@ def _full(part: Array) -> Array:
     return np.pad(part, ((0, INNER - part.shape[0]), (0, INNER - part.shape[1]), (0, 0)), "edge")
 
 
-def _encoder(codec: str) -> Callable[[Array], bytes]:
+def _encoder(codec: str, quality: int) -> Callable[[Array], bytes]:
     if codec == "zstd":
         import zstandard
         local = threading.local()  # a packer belongs to one thread
@@ -314,7 +315,7 @@ def _encoder(codec: str) -> Callable[[Array], bytes]:
 
     def jpeg(chunk: Array) -> bytes:
         out = io.BytesIO()
-        PIL.Image.fromarray(chunk if chunk.shape[2] == 3 else chunk[:, :, 0]).save(out, "JPEG", quality=QUALITY)
+        PIL.Image.fromarray(chunk if chunk.shape[2] == 3 else chunk[:, :, 0]).save(out, "JPEG", quality=quality)
         return out.getvalue()
     return jpeg
 
