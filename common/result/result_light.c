@@ -51,6 +51,7 @@ static bool is_glass(const struct result_picture *t, int64_t x, int64_t y, int w
 
 struct side {
     int64_t n, count[CHANNELS][256];
+    int darkest; /* no pixel has a lower channel */
 };
 
 static void add(struct side *s, const uint8_t *rgb, int sign)
@@ -60,23 +61,23 @@ static void add(struct side *s, const uint8_t *rgb, int sign)
         s->count[c][rgb[c]] += sign;
 }
 
-static int quantile(const struct side *s, int channel, double q)
-{
-    int64_t rest = (int64_t)(q * (double)(s->n - 1));
-    int k = 0;
-    while (k < 255 && (rest -= s->count[channel][k]) >= 0)
-        k++;
-    return k;
-}
+/* The 10th, 50th and 90th percentile of a channel. */
+struct levels {
+    int low, middle, high;
+};
 
-static int spread(const struct side *s)
+static struct levels find_levels(const struct side *s, int channel)
 {
-    int most = 0;
-    for (int c = 0; c < CHANNELS; c++) {
-        const int wide = quantile(s, c, 0.9) - quantile(s, c, 0.1);
-        most = wide > most ? wide : most;
+    const double parts[] = {0.1, 0.5, 0.9};
+    int at[3], k = s->darkest;
+    int64_t below = 0; /* pixels of less than k */
+    for (int q = 0; q < 3; q++) {
+        const int64_t rest = (int64_t)(parts[q] * (double)(s->n - 1));
+        while (k < 255 && below + s->count[channel][k] <= rest)
+            below += s->count[channel][k++];
+        at[q] = k;
     }
-    return most;
+    return (struct levels){at[0], at[1], at[2]};
 }
 
 /* How far the pixels are from the median, in sum. */
@@ -84,7 +85,7 @@ static int64_t deviation(const struct side *s)
 {
     int64_t sum = 0;
     for (int c = 0; c < CHANNELS; c++) {
-        const int middle = quantile(s, c, 0.5);
+        const int middle = find_levels(s, c).middle;
         for (int k = 0; k < 256; k++)
             sum += s->count[c][k] * abs(k - middle);
     }
@@ -97,6 +98,7 @@ static int64_t deviation(const struct side *s)
 struct cuts {
     const struct result_picture *t;
     const uint8_t *glass; /* [height][width] */
+    int darkest;          /* the least channel of all glass */
     bool across;          /* along the rows: y is cut */
 };
 
@@ -114,11 +116,13 @@ static void move(const struct cuts *k, int64_t at, struct side *s, int sign)
 /* How clear the step between both sides is, in levels; 0: there is none. */
 static int clearness(const struct side side[2], int step[CHANNELS])
 {
-    const int a = spread(&side[0]), b = spread(&side[1]), wide = a > b ? a : b;
-    int most = 0;
+    int most = 0, wide = 0;
     for (int c = 0; c < CHANNELS; c++) {
-        step[c] = quantile(&side[1], c, 0.5) - quantile(&side[0], c, 0.5);
+        const struct levels a = find_levels(&side[0], c), b = find_levels(&side[1], c);
+        step[c] = b.middle - a.middle;
         most = abs(step[c]) > most ? abs(step[c]) : most;
+        wide = a.high - a.low > wide ? a.high - a.low : wide;
+        wide = b.high - b.low > wide ? b.high - b.low : wide;
     }
     return most >= 2 * wide ? most - wide : 0;
 }
@@ -135,6 +139,7 @@ static void cut(const struct cuts *k, struct best *best, struct result_light *ou
     const int64_t n = k->across ? k->t->height : k->t->width;
     const int64_t enough = k->t->width * k->t->height / LEAST_PART + 1;
     struct side *side = memory_need(2, sizeof *side);
+    side[0].darkest = side[1].darkest = k->darkest;
     for (int64_t at = 0; at < n; at++)
         move(k, at, &side[1], 1);
     for (int64_t at = 1; at < n; at++) { /* between at - 1 and at */
@@ -169,9 +174,13 @@ void result_find_light(const struct result_picture *t, struct result_light *out)
     uint8_t *glass = memory_need((size_t)(t->width * t->height), 1);
     const int white = white_of(t);
     struct best best = {0, 0};
-    for (int64_t k = 0; k < t->width * t->height; k++)
+    int darkest = 255;
+    for (int64_t k = 0; k < t->width * t->height; k++) {
         glass[k] = is_glass(t, k % t->width, k / t->width, white);
+        if (glass[k] && result_least(t->rgb + 3 * k) < darkest)
+            darkest = result_least(t->rgb + 3 * k);
+    }
     for (int across = 0; across < 2; across++)
-        cut(&(struct cuts){t, glass, across}, &best, out);
+        cut(&(struct cuts){t, glass, darkest, across}, &best, out);
     free(glass);
 }

@@ -44,6 +44,13 @@ static int64_t nearest(double at, const struct result_params *p, int64_t n)
     return w < 0 ? 0 : w >= (double)n ? n - 1 : (int64_t)w;
 }
 
+/* The optical densities of all levels. */
+static void find_densities(double density[256])
+{
+    for (int k = 0; k < 256; k++)
+        density[k] = -log10((k ? k : 1) / 255.0);
+}
+
 /* The place of optical densities in the plane of hue and saturation (van der Laak, 2000); {0, 0}
  * for white. */
 static void find_place(const double od[3], double place[2])
@@ -63,8 +70,7 @@ static void find_stain(const struct result_params *p, const struct result_slide 
         return;
     for (int64_t x = 0; x < t->width; x++)
         column[x] = nearest(((double)x + 0.5) * (double)s->width / (double)t->width, p, s->nx);
-    for (int k = 0; k < 256; k++)
-        od[k] = -log10((k ? k : 1) / 255.0);
+    find_densities(od);
     for (int64_t y = 0; y < t->height; y++) {
         const double middle = ((double)y + 0.5) * (double)s->height / (double)t->height;
         const int64_t row = nearest(middle, p, s->ny) * s->nx;
@@ -128,32 +134,38 @@ static bool mark_foreign(const struct result_picture *t, int white, uint8_t *mar
     return 40 * green > coloured;
 }
 
-static void find_colour(const uint8_t rgb[3], double colour[2])
+/* The places of the colours of all pixels, [height][width][2]; to be free()d. */
+static double *find_places(const struct result_picture *t)
 {
-    double od[3];
-    for (int c = 0; c < 3; c++)
-        od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
-    find_place(od, colour);
+    double density[256], *place = memory_need(2 * (size_t)(t->width * t->height), sizeof *place);
+    find_densities(density);
+    for (int64_t k = 0; k < t->width * t->height; k++) {
+        const uint8_t *rgb = t->rgb + 3 * k;
+        find_place((double[]){density[rgb[0]], density[rgb[1]], density[rgb[2]]}, place + 2 * k);
+    }
+    return place;
 }
 
-/* The median colour of stained pixels, those below 190/255 of white. Returns how many these are. */
-static int64_t find_usual_colour(const struct result_picture *t, int white, double usual[2])
+static bool is_stained(const struct result_picture *t, int64_t k, int white)
 {
+    return 255 * result_greatest(t->rgb + 3 * k) < 190 * white;
+}
+
+/* The median place of stained pixels. Returns how many these are. */
+static int64_t find_usual(const struct result_picture *t, int white, const double *place,
+                          double usual[2])
+{
+    const int64_t pixels = t->width * t->height;
+    double *v = memory_need((size_t)pixels, sizeof *v);
     int64_t n = 0;
-    double *v[2], colour[2];
-    for (int c = 0; c < 2; c++)
-        v[c] = memory_need((size_t)(t->width * t->height), sizeof *v[c]);
-    for (int64_t k = 0; k < t->width * t->height; k++) {
-        if (255 * result_greatest(t->rgb + 3 * k) >= 190 * white)
-            continue;
-        find_colour(t->rgb + 3 * k, colour);
-        v[0][n] = colour[0];
-        v[1][n++] = colour[1];
-    }
     for (int c = 0; c < 2; c++) {
-        usual[c] = stats_quantile(v[c], stats_sort(v[c], n), 0.5);
-        free(v[c]);
+        n = 0;
+        for (int64_t k = 0; k < pixels; k++)
+            if (is_stained(t, k, white))
+                v[n++] = place[2 * k + c];
+        usual[c] = stats_quantile(v, stats_sort(v, n), 0.5);
     }
+    free(v);
     return n;
 }
 
@@ -161,15 +173,14 @@ static int64_t find_usual_colour(const struct result_picture *t, int white, doub
 static void mark_unlike(const struct result_picture *t, int white, uint8_t *mark)
 {
     const int64_t pixels = t->width * t->height;
-    double usual[2], colour[2];
-    const int64_t stained = find_usual_colour(t, white, usual);
+    double usual[2], *place = find_places(t);
+    const int64_t stained = find_usual(t, white, place, usual);
     const double square = usual[0] * usual[0] + usual[1] * usual[1];
     uint8_t *unlike = memory_need((size_t)pixels, 1);
     int64_t n = 0;
     for (int64_t k = 0; k < pixels; k++) {
-        find_colour(t->rgb + 3 * k, colour);
-        unlike[k] = 255 * result_greatest(t->rgb + 3 * k) < 190 * white && !(mark[k] & IS_GRAY) &&
-                    colour[0] * usual[0] + colour[1] * usual[1] < FOREIGN * square;
+        unlike[k] = is_stained(t, k, white) && !(mark[k] & IS_GRAY) &&
+                    place[2 * k] * usual[0] + place[2 * k + 1] * usual[1] < FOREIGN * square;
         n += unlike[k];
     }
     const bool counts = stained >= LEAST_STAINED && square >= LEAST_COLOUR * LEAST_COLOUR &&
@@ -177,6 +188,7 @@ static void mark_unlike(const struct result_picture *t, int white, uint8_t *mark
     for (int64_t k = 0; k < pixels && counts; k++)
         mark[k] = (uint8_t)(mark[k] | (unlike[k] ? IS_INK : 0));
     free(unlike);
+    free(place);
 }
 
 static bool is_area(const struct result_picture *t, const uint8_t *mark, int64_t k, int what)
@@ -243,12 +255,9 @@ static double find_pieces(const struct result_slide *s)
     return median;
 }
 
-/* How far the colour of a pixel is from hue `usual`, in optical density; NAN: how dense it is. */
-static double strangeness(const uint8_t rgb[3], double usual)
+/* How far a colour is from hue `usual`, in optical density; NAN: how dense it is. */
+static double strangeness(const double od[3], double usual)
 {
-    double od[3];
-    for (int c = 0; c < 3; c++)
-        od[c] = -log10((rgb[c] ? rgb[c] : 1) / 255.0);
     const double d = (od[0] + od[1] + od[2]) / 3, x = od[0] - d, y = (od[1] - od[2]) / sqrt(3);
     const double u = cos(usual * M_PI / 180), v = sin(usual * M_PI / 180);
     if (isnan(usual))
@@ -270,15 +279,18 @@ void result_stain_place(const struct result_params *p, const struct result_slide
                         double *x, double *y)
 {
     const struct result_picture *t = &s->thumbnail;
-    double most = 0;
+    double most = 0, density[256];
     *x = *y = NAN;
+    find_densities(density);
     double *v = t->rgb ? calloc((size_t)(t->width * t->height), sizeof *v) : NULL;
     for (int64_t k = 0; v && k < t->width * t->height; k++) {
         const double a = ((double)(k % t->width) + 0.5) / (double)t->width;
         const double b = ((double)(k / t->width) + 0.5) / (double)t->height;
         const int64_t row = nearest(b * (double)s->height, p, s->ny);
+        const uint8_t *rgb = t->rgb + 3 * k;
+        const double od[3] = {density[rgb[0]], density[rgb[1]], density[rgb[2]]};
         if (result_is_tissue(s, row * s->nx + nearest(a * (double)s->width, p, s->nx)))
-            v[k] = strangeness(t->rgb + 3 * k, usual);
+            v[k] = strangeness(od, usual);
     }
     for (int64_t k = 0; v && k < t->width * t->height; k++) {
         const double here = mean_around(v, t->width, t->height, k % t->width, k / t->width);
