@@ -213,7 +213,7 @@ def test_equal_to_plain_h5dread():
     p = run(os.path.join(BUILD, "tests", "test_stream"), *stores, status=None)
     bad = [line for line in p.out.splitlines() if not line.startswith("equal ")]
     expect(p.returncode == 0 and not bad, "%s", "\n".join(bad) + p.err)
-    expect(p.out.count("equal ") == 9 * len(stores), "%d ways and stores", p.out.count("equal "))
+    expect(p.out.count("equal ") == 10 * len(stores), "%d ways and stores", p.out.count("equal "))
 
 
 def test_each_window_belongs_to_the_group_it_begins_in():

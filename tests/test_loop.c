@@ -154,7 +154,8 @@ enum { MOST = 40 };
 struct story {
     int n, drain; /* source asks for a drain before item `drain`; 0: never */
     struct loop_order order[MOST];
-    int until[MOST]; /* -1: nothing */
+    int until[MOST];       /* -1: nothing */
+    int sunk_before[MOST]; /* this item must have passed before the work starts; -1: none */
     atomic_bool worked[MOST], sunk[MOST];
     atomic_bool late, mixed_up; /* an item waited in vain, or was not the one it should be */
     bool drained, drained_early;
@@ -183,6 +184,8 @@ static int story_work(void *ctx, void *slot, int thread, struct err *e)
     struct story *s = ctx;
     const int number = *(int *)slot;
     (void)thread, (void)e;
+    if (s->sunk_before[number] >= 0 && !s->sunk[s->sunk_before[number]])
+        s->mixed_up = true;
     for (int ms = 0; s->until[number] >= 0 && !s->worked[s->until[number]]; ms++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         if (ms == 5000) {
@@ -211,7 +214,7 @@ static struct story new_story(int n)
 {
     struct story s = {.n = n};
     for (int k = 0; k < MOST; k++)
-        s.until[k] = -1;
+        s.until[k] = s.sunk_before[k] = -1;
     return s;
 }
 
@@ -247,6 +250,18 @@ static void test_queues_do_not_wait_for_each_other(void)
     s.order[4] = (struct loop_order){.queue = 1, .after = 2}; /* of queue 1 */
     s.until[0] = 2;
     tell(&s, 2, 5);
+}
+
+/* Item 2 of queue 1 waits for item 0 of queue 0, which needs item 3. */
+static void test_an_item_may_wait_for_another_queue(void)
+{
+    struct story s = new_story(4);
+    s.order[1].queue = 1;
+    s.order[2] = (struct loop_order){.queue = 1, .after_other = 1};
+    s.order[3].queue = 2;
+    s.until[0] = 3;
+    s.sunk_before[2] = 0;
+    tell(&s, 3, 4);
 }
 
 /* Item 1 is aside and works until item 30 has passed: the others go on in the two other slots, and
@@ -287,6 +302,7 @@ int main(void)
 {
     return UNIT_RUN("loop", UNIT(keeps_order_and_bound), UNIT(dependencies_and_drain),
                     UNIT(failures), UNIT(first_failure), UNIT(items_that_wait_hold_no_thread),
-                    UNIT(queues_do_not_wait_for_each_other), UNIT(items_that_are_aside),
+                    UNIT(queues_do_not_wait_for_each_other),
+                    UNIT(an_item_may_wait_for_another_queue), UNIT(items_that_are_aside),
                     UNIT(runs_with_fewer_threads));
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* What a run has reported of each store. */
 struct copy {
@@ -140,6 +141,28 @@ static const char *difference(const struct result_slide *a, const struct result_
     return NULL;
 }
 
+/* --- units of two slabs at once --- */
+
+static atomic_bool second_begun, waited_in_vain;
+
+/* The first unit of a band's first slab is not done before one of the second slab has begun. */
+static int compute_late(struct spectrum *b, const struct spectrum_slab *s, int64_t k,
+                        struct spectrum_thread *t, struct result_counts *counts, struct err *e)
+{
+    const bool first = s->row == s->band->first_row;
+    if (!first)
+        second_begun = true;
+    for (int ms = 0; first && k == 0 && s->rows < s->band->end_row - s->row && !second_begun;
+         ms++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (ms == 10000) {
+            waited_in_vain = true;
+            break;
+        }
+    }
+    return spectrum_cpu.compute(b, s, k, t, counts, e);
+}
+
 /* A way to run the stream. */
 struct way {
     const char *name;
@@ -209,8 +232,10 @@ static int run_way(const struct way *w, char **paths, int n, const struct result
 
 int main(int argc, char **argv)
 {
+    static struct spectrum_backend late;
     static const struct way ways[] = {
         {"cpu", &spectrum_cpu, 64 << 20, STREAM_AUTO, 0, -1, 0, false}, /* several slabs */
+        {"slabs overlap", &late, 64 << 20, STREAM_AUTO, 0, -1, 0, false},
         {"device", &device_backend, 0, STREAM_AUTO, 1, -1, 0, false},
         {"direct", &device_backend, 0, STREAM_DIRECT, 2, -1, 0, false},
         {"two devices", &device_backend, 0, STREAM_BUFFERED, 2, -1, 0, false},
@@ -227,6 +252,8 @@ int main(int argc, char **argv)
     struct err e = {0}, note = {0};
     struct spectrum_use use;
     int failures = 0;
+    late = spectrum_cpu;
+    late.compute = compute_late;
     int bad = spectrum_open(&use, &cpu, &note, &e) || !want;
     for (int k = 0; k < n && !bad; k++)
         bad = plain(&use, argv[1 + k], &want[k]) != 0;
@@ -237,6 +264,8 @@ int main(int argc, char **argv)
     }
     if (!bad && failures < 2) /* the first call of 0, and the only device */
         bad = printf("different: devices failed in %d of 5 ways\n", failures);
+    if (!bad && (!second_begun || waited_in_vain))
+        bad = printf("different: a slab waited for all units of the one before it\n");
     for (int k = 0; want && k < n; k++)
         result_slide_free(&want[k]);
     free(want);

@@ -93,13 +93,18 @@ static bool may_idle(const struct loop *l)
     return l->ops->due && l->ops->due(l->ctx);
 }
 
+/* Have the items passed that it waits for? */
+static bool is_due(const struct loop *l, const struct loop_order *o)
+{
+    return l->queues[o->queue].passed >= o->after && l->queues[o->other].passed >= o->after_other;
+}
+
 /* Sets `start`. */
 static void find_start(struct loop *l)
 {
     l->before_start = NONE;
     for (l->start = l->waits; l->start != NONE; l->start = l->places[l->start].next) {
-        const struct loop_order *o = &l->places[l->start].order;
-        if (l->queues[o->queue].passed >= o->after)
+        if (is_due(l, &l->places[l->start].order))
             return;
         l->before_start = l->start;
     }
@@ -152,6 +157,7 @@ static void enter(struct loop *l, int place, const struct loop_order *order)
     struct place *at = &l->places[place];
     struct queue *queue = &l->queues[order->queue];
     assert(order->queue >= 0 && order->queue < l->ops->queues);
+    assert(order->other >= 0 && order->other < l->ops->queues);
     l->free = at->next;
     *at = (struct place){PLACE_WAITS, *order, NONE, NONE};
     *(queue->first == NONE ? &queue->first : &l->places[queue->last].next_of_queue) = place;

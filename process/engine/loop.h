@@ -3,9 +3,9 @@
  *
  *               source                work                    sink
  *   schedule ----------> slots ---------------> done ----------------> counts of the job
- *               |          queue of device 0: LOAD LOAD COMPUTE LOAD ...
- *               |          queue of device 1: LOAD COMPUTE ...
- *               |                      ... FINISH, aside
+ *               |          device 0, its queue of loads: LOAD LOAD LOAD ...
+ *               |                    its queue of work:  COMPUTE COMPUTE ... FINISH, aside
+ *               |          device 1, ...
  *               |          queue of the stores: OPEN OPEN ...
  *               v
  *             END, DRAIN: when nothing is inside, WAIT: after the next event
@@ -23,8 +23,8 @@
  * slot of `item_bytes` per item in flight. Slots are reused, so buffers attached to them live for
  * the whole run, and nothing is allocated per item.
  *
- * An item can wait for earlier ones of its queue: work on it starts only when they have passed the
- * sink. This is how computing waits for loading, and loading for free space in a ring, without a
+ * An item can wait for earlier ones of its queue and of another one: work on it starts only when
+ * they have passed the sink. This is how computing waits for loading, and loading for free space in a ring, without a
  * lock in any other module. An item that waits occupies a slot but no thread: threads begin with
  * the item that was produced first among those that may start, and produce another one if there is
  * none.
@@ -39,10 +39,12 @@
 #include <stdint.h>
 
 /* The place of an item among the others; source fills it in. All zero: an item of queue 0 that
- * waits for nothing. */
+ * waits for nothing. Items that it waits for were produced before it. */
 struct loop_order {
     int queue;     /* 0 .. ops->queues - 1 */
     int64_t after; /* this number of items of the queue must have passed the sink, or be aside */
+    int other;     /* the same of another queue */
+    int64_t after_other;
     /* No item waits for this one: it passes the sink when it has been worked on, out of order. */
     bool aside;
 };

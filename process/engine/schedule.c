@@ -2,7 +2,7 @@
  * schedule.c - see schedule.h.
  *
  * A feed is the state of the schedule for one device: the band, the slab and the item that come
- * next. Its items have a queue of the loop for themselves. Feeds take turns, so that all devices
+ * next. Its items have two queues of the loop for themselves. Feeds take turns, so that all devices
  * are supplied at the same time; the feed with the fewest LOADs in progress is served first.
  */
 #include "process/engine/schedule.h"
@@ -31,11 +31,11 @@ struct feed {
     int buffers;   /* of the device that are used */
     int64_t slabs; /* slabs begun; slab k is in buffer k % buffers */
     int64_t bands; /* bands begun; band k has sums k % SPECTRUM_SUMS */
-    int64_t items; /* produced so far; the loop's queue of the device has them */
-    /* How many there were after the last ... */
-    int64_t loads_end;                           /* LOAD of this slab */
-    int64_t computes_end[SPECTRUM_MOST_BUFFERS]; /* COMPUTE of the previous slab, of the one before
-                                                    ... */
+    int64_t loads; /* LOADs produced so far: those of this slab and of all before it */
+    int64_t works; /* COMPUTEs and FINISHes produced so far */
+    /* How many of these there were after the last COMPUTE of the previous slab, of the one before
+     * ... */
+    int64_t computes_end[SPECTRUM_MOST_BUFFERS];
     bool finishing[SPECTRUM_SUMS]; /* FINISH of the band that has these sums is in progress */
 };
 
@@ -241,7 +241,19 @@ static int begin_band(struct schedule *s, struct feed *f)
 
 /* --- items --- */
 
-static int make_load(struct feed *f, struct item *it, struct loop_order *order)
+/* The loop's queues of a device. */
+static int loads_of(const struct schedule *s, const struct feed *f)
+{
+    return 2 * (int)(f - s->feeds);
+}
+
+static int works_of(const struct schedule *s, const struct feed *f)
+{
+    return loads_of(s, f) + 1;
+}
+
+static int make_load(const struct schedule *s, struct feed *f, struct item *it,
+                     struct loop_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
     const int64_t columns = f->band->chunks.columns;
@@ -251,22 +263,30 @@ static int make_load(struct feed *f, struct item *it, struct loop_order *order)
     it->kind = ITEM_LOAD;
     const int64_t most = f->band->geometry.packed_bytes ? PACKED_EXTENT_BYTES : EXTENT_BYTES;
     it->extent = chunks_extent_at(&f->band->chunks, row, col, most / store_chunk_bytes(i));
-    order->after = f->computes_end[f->buffers - 3];
+    *order = (struct loop_order){.queue = loads_of(s, f),
+                                 .other = works_of(s, f),
+                                 .after_other = f->computes_end[f->buffers - 3]};
     atomic_fetch_add(&f->loading, 1);
+    f->loads++;
     f->next += it->extent.n;
     if (f->next == rows * columns) {
         f->kind = ITEM_COMPUTE;
         f->next = 0;
-        f->loads_end = f->items + 1;
     }
     return LOOP_ITEM;
 }
 
-static int make_compute(struct feed *f, struct item *it, struct loop_order *order)
+static int make_compute(const struct schedule *s, struct feed *f, struct item *it,
+                        struct loop_order *order)
 {
+    const bool in_order = backend(s)->finish != NULL;
     it->kind = ITEM_COMPUTE;
     it->unit = f->next++;
-    order->after = f->loads_end;
+    *order = (struct loop_order){.queue = works_of(s, f),
+                                 .after = in_order ? f->computes_end[0] : 0,
+                                 .other = loads_of(s, f),
+                                 .after_other = f->loads};
+    f->works++;
     return LOOP_ITEM;
 }
 
@@ -277,8 +297,12 @@ static int make_finish(const struct schedule *s, struct feed *f, struct item *it
 {
     it->kind = ITEM_FINISH;
     it->band = f->band;
-    order->after = f->computes_end[0];
-    order->aside = backend(s)->finish != NULL;
+    *order = (struct loop_order){.queue = works_of(s, f),
+                                 .after = f->computes_end[0],
+                                 .other = loads_of(s, f),
+                                 .after_other = f->loads,
+                                 .aside = backend(s)->finish != NULL};
+    f->works++;
     f->finishing[f->band->geometry.assigned.number % SPECTRUM_SUMS] = true;
     f->band = NULL;
     return LOOP_ITEM;
@@ -290,11 +314,11 @@ static int make_item(struct schedule *s, struct feed *f, struct item *it, struct
     it->band = f->band;
     it->slab = f->slab;
     if (f->kind == ITEM_LOAD)
-        return make_load(f, it, order);
+        return make_load(s, f, it, order);
     if (f->next < backend(s)->units(job_device(f->band), &f->slab))
-        return make_compute(f, it, order);
+        return make_compute(s, f, it, order);
     memmove(f->computes_end + 1, f->computes_end, sizeof f->computes_end - sizeof *f->computes_end);
-    f->computes_end[0] = f->items;
+    f->computes_end[0] = f->works;
     return LOOP_END;
 }
 
@@ -391,8 +415,6 @@ int schedule_next(struct schedule *s, struct item *it, struct loop_order *order)
         const int r = next_item(s, f, it, order);
         if (r == LOOP_WAIT)
             continue;
-        f->items += r == LOOP_ITEM;
-        order->queue = turn;
         return r;
     }
 }

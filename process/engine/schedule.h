@@ -3,15 +3,18 @@
  *
  * The loop's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
- * several devices are mixed; each device has a queue of its own.
+ * several devices are mixed; each device has two queues of its own, one of LOADs and one of COMPUTEs
+ * and FINISHes.
  *
  * What an item waits for:
  *
- *   COMPUTE  the LOADs of its slab, and the slabs before it.
+ *   COMPUTE  the LOADs of its slab, and the slabs before it. Where a COMPUTE only queues work on a
+ *            device, also the COMPUTEs before it; elsewhere it need not, so that no thread stands
+ *            idle while others compute the last units of a slab.
  *   LOAD     the COMPUTEs of an earlier slab: two fewer slabs are ahead than the device uses
  *            buffers. A slab is at least half as high as a window and its halo, so no later COMPUTE
  *            needs the rows that the LOAD overwrites.
- *   FINISH   the COMPUTEs of its band. Where a COMPUTE only queues work on a device, no item waits
+ *   FINISH   the LOADs and COMPUTEs of its band. Where a COMPUTE only queues work on a device, no item waits
  *            for a FINISH, because it lasts until the device has done that work.
  *
  * A band begins when the band that used its sums before it has finished.
@@ -47,6 +50,12 @@ struct item {
 };
 
 struct schedule;
+/* How many queues of the loop there are for so many devices. */
+static inline int schedule_queues(int devices)
+{
+    return 2 * devices;
+}
+
 struct schedule *schedule_create(const struct job_terms *t, struct job_line *l);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 

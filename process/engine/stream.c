@@ -111,7 +111,7 @@ static int next_store(struct stream *s, struct item *it, struct loop_order *orde
 {
     it->kind = ITEM_OPEN;
     it->job = job_line_create_job(&s->line);
-    order->queue = s->setup->use->n;
+    order->queue = schedule_queues(s->setup->use->n);
     return LOOP_ITEM;
 }
 
@@ -373,7 +373,7 @@ int stream_run(const struct stream_setup *setup, struct err *e)
     const struct loop_ops ops = {.source = source,
                                  .work = work,
                                  .sink = sink,
-                                 .queues = setup->use->n + 1,
+                                 .queues = schedule_queues(setup->use->n) + 1,
                                  .due = due,
                                  .idle = idle,
                                  .most = setup->threads_now ? most_threads : NULL};
