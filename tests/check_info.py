@@ -17,7 +17,7 @@ STORE_NUMBERS = (
 )
 SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing"
 SLIDE_NUMBERS = "source_bytes level width height group_rows group_count"
-ORIGIN = "mpp_x mpp_y downsample objective_power tissue_fraction tiles tiles_missing tiles_damaged" \
+ORIGIN = "mpp_x mpp_y downsample objective_power tissue_fraction chunk_rows chunk_cols tiles tiles_missing tiles_damaged" \
     " tiles_left_out jpeg_quality jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain"
 FOCUS = "focus_p05 focus_p50 focus_p95 fine_p05 fine_p50 fine_p95 sharp_p05 sharp_p50 sharp_p95" \
     " tissue_gray gray_low gray_high lines_db lines_period_px lines_deg direction_db direction_deg detail_4px_db detail_7px_db" \

@@ -458,6 +458,7 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
 #define MOST_WINDOWS ((double)(INT64_MAX >> 20))
 #define MOST_GROUPS (1 << 24)
 #define MOST_TILES ((double)(INT64_MAX >> 8))
+#define MOST_CHUNK (1 << 14)
 #define ANY .low = -INFINITY, .high = INFINITY
 #define RANGE(low_, high_) .low = (low_), .high = (high_)
 #define UNKNOWN(low_, high_) .optional = true, .low = (low_), .high = (high_)
@@ -531,6 +532,8 @@ const struct field result_slide_fields[] = {
     ORIGIN(FIELD_INT, tiles_missing, RANGE(0, MOST_TILES)),
     ORIGIN(FIELD_INT, tiles_damaged, RANGE(0, MOST_TILES)),
     ORIGIN(FIELD_INT, tiles_left_out, RANGE(0, MOST_TILES)),
+    ORIGIN(FIELD_INT, chunk_rows, UNKNOWN(1, MOST_CHUNK)),
+    ORIGIN(FIELD_INT, chunk_cols, UNKNOWN(1, MOST_CHUNK)),
     ORIGIN(FIELD_INT, jpeg_quality, UNKNOWN(1, 100)),
     ORIGIN(FIELD_TEXT, jpeg_subsampling, .optional = true),
     ORIGIN(FIELD_REAL, jpeg_twice, UNKNOWN(0, 1)),

@@ -173,6 +173,7 @@ struct result_origin {
     double objective_power; /* NaN if unknown */
     double tissue_fraction; /* of the slide; NaN without a tissue map */
     int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out;
+    int64_t chunk_rows, chunk_cols; /* px: the slide's tile, if it has tiles; 0 if unknown */
     char vendor[64];
     /* How the slide's tiles were compressed, as in the store; absent from the file if unknown. */
     int64_t jpeg_quality;        /* 1 to 100; 0 if unknown */

@@ -53,6 +53,8 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     o->downsample = i->downsample;
     o->objective_power = i->objective_power;
     o->tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
+    o->chunk_rows = i->chunk_rows;
+    o->chunk_cols = i->chunk_cols;
     o->tiles_missing = i->tiles_missing;
     o->tiles_damaged = i->tiles_damaged;
     o->tiles_left_out = i->tiles_left_out;

@@ -185,6 +185,8 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     row->um = same_resolution_um(&s->origin);
     row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
     row->objective = s->origin.objective_power;
+    row->tile_rows = s->origin.chunk_rows;
+    row->tile_cols = s->origin.chunk_cols;
     row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;
     row->metric[REPORT_TWICE] = s->origin.jpeg_twice;
     memcpy(row->glass, s->origin.glass, sizeof row->glass);

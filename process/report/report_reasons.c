@@ -184,18 +184,20 @@ static const char *direction_words(double deg)
                                       : "obliquely, from the lower left to the upper right";
 }
 
-/* Codecs work on blocks of 8, 16 and 32 px and on tiles, most of 240 or a multiple of 128 px: what
- * is periodic or ends there is compression. */
+/* Codecs work on blocks of 8, 16 and 32 px and on tiles: what is periodic or ends there is
+ * compression. */
 static bool is_of_blocks(double period_px)
 {
     const double blocks = period_px / 8, tolerance = 0.02;
     return period_px > 6 && fabs(blocks - round(blocks)) < tolerance * blocks;
 }
 
-static bool is_of_tiles(double edge_px)
+/* Older results do not have the size of the tiles: most are 240 or a multiple of 128 px. */
+static bool is_of_tiles(double edge_px, int64_t tile_px)
 {
     const int64_t next = (int64_t)edge_px + 1;
-    return edge_px > 0 && (next % 128 == 0 || next % 240 == 0);
+    const bool ends = tile_px > 0 ? next % tile_px == 0 : next % 128 == 0 || next % 240 == 0;
+    return edge_px > 0 && ends;
 }
 
 /* The pattern of lines, with its period. */
@@ -233,8 +235,8 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
 {
     const struct spectrum_numbers *n = &s->of_spectra;
     char rows[96], columns[96];
-    if ((is_of_tiles(n->seam_y_px) || !(n->seam_rows > 0)) &&
-        (is_of_tiles(n->seam_x_px) || !(n->seam_columns > 0))) {
+    if ((is_of_tiles(n->seam_y_px, s->tile_rows) || !(n->seam_rows > 0)) &&
+        (is_of_tiles(n->seam_x_px, s->tile_cols) || !(n->seam_columns > 0))) {
         say(l, REPORT_PASS, OF_NOTE, "tiles of the file's compression show in the picture");
         return;
     }

@@ -122,6 +122,7 @@ struct report_slide {
     int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
     int64_t groups, groups_missing;          /* of the store */
     double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
+    int64_t tile_rows, tile_cols;            /* px of the slide's tiles; 0: not known */
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
     struct result_light light;               /* the same */
