@@ -24,10 +24,10 @@
  * the whole run, and nothing is allocated per item.
  *
  * An item can wait for earlier ones of its queue and of another one: work on it starts only when
- * they have passed the sink. This is how computing waits for loading, and loading for free space in a ring, without a
- * lock in any other module. An item that waits occupies a slot but no thread: threads begin with
- * the item that was produced first among those that may start, and produce another one if there is
- * none.
+ * they have passed the sink. This is how computing waits for loading, and loading for free space in
+ * a ring, without a lock in any other module. An item that waits occupies a slot but no thread:
+ * threads begin with the item that was produced first among those that may start, and produce
+ * another one if there is none.
  */
 #ifndef WSI_LOOP_H
 #define WSI_LOOP_H

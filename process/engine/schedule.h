@@ -3,8 +3,8 @@
  *
  * The loop's items, in order: for every slab of a band first its LOADs (one extent of chunks each),
  * then its COMPUTEs (one unit of the slab each); a FINISH after a band's last slab. The items of
- * several devices are mixed; each device has two queues of its own, one of LOADs and one of COMPUTEs
- * and FINISHes.
+ * several devices are mixed; each device has two queues of its own, one of LOADs and one of
+ * COMPUTEs and FINISHes.
  *
  * What an item waits for:
  *
@@ -14,8 +14,8 @@
  *   LOAD     the COMPUTEs of an earlier slab: two fewer slabs are ahead than the device uses
  *            buffers. A slab is at least half as high as a window and its halo, so no later COMPUTE
  *            needs the rows that the LOAD overwrites.
- *   FINISH   the LOADs and COMPUTEs of its band. Where a COMPUTE only queues work on a device, no item waits
- *            for a FINISH, because it lasts until the device has done that work.
+ *   FINISH   the LOADs and COMPUTEs of its band. Where a COMPUTE only queues work on a device, no
+ *            item waits for a FINISH, because it lasts until the device has done that work.
  *
  * A band begins when the band that used its sums before it has finished.
  *
