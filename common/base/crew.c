@@ -36,6 +36,7 @@ struct crew {
     struct pollfd *polls;    /* [s.members] */
     void *answer;            /* of the last event */
     int busy;
+    bool filled; /* nobody is forked any more */
     pid_t parent;
 };
 
@@ -143,7 +144,7 @@ static int free_seat(const struct crew *c)
     for (int k = c->s.members - 1; k >= 0; k--) {
         if (c->members[k].pid && c->members[k].item == NO_ITEM)
             return k;
-        empty = c->members[k].pid ? empty : k;
+        empty = c->members[k].pid || c->filled ? empty : k;
     }
     return empty;
 }
@@ -201,6 +202,15 @@ static int fork_member(struct crew *c, int seat, struct err *e)
     else
         *m = (struct member){.pid = pid, .fd = ends[0], .item = NO_ITEM, .peak = m->peak};
     return r;
+}
+
+int crew_fill(struct crew *c, struct err *e)
+{
+    for (int k = 0; k < c->s.members; k++)
+        if (!c->members[k].pid && fork_member(c, k, e))
+            return -1;
+    c->filled = true;
+    return 0;
 }
 
 int crew_begin(struct crew *c, int64_t item, struct err *e)

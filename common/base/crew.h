@@ -8,7 +8,8 @@
  * member's own. A member is forked when an item finds no idle one, works on one item at a time, and
  * lives until the crew is freed. Members begin as copies of the parent: what is to be shared must
  * exist before the first item. The parent ignores SIGPIPE, has no threads, and has not used what
- * survives no fork (CUDA). Facts travel as bytes of structs, pointers to static data included.
+ * survives no fork (CUDA); one that will forks all members before, with crew_fill(). Facts travel
+ * as bytes of structs, pointers to static data included.
  *
  * Cores: the parent says how many threads each item may use now (struct crew_seat); members look
  * while they work, so the last items get the cores of those that are done.
@@ -68,6 +69,9 @@ struct crew *crew_create(const struct crew_setup *s, struct err *e);
  * then they are killed. NULL is allowed. */
 void crew_free(struct crew *c);
 
+/* Forks all members now, and none later: the seat of one that ends stays empty. -1: not all can be
+ * forked; free the crew. */
+int crew_fill(struct crew *c, struct err *e);
 /* Is a member idle, or may one be forked? */
 bool crew_has_room(const struct crew *c);
 /* Members at work. */

@@ -107,18 +107,32 @@ static enum crew_line_word decide(struct crew_line *l)
     return word;
 }
 
+/* No process can be started. Is that final, because none works? */
+static int refused(struct crew_line *l)
+{
+    l->refused = crew_busy(l->crew) == 0;
+    return l->refused ? -1 : 0;
+}
+
+static int wait_for_room(struct crew_line *l, struct err *e)
+{
+    if (crew_busy(l->crew) == 0)
+        err_blame(e, ERR_TROUBLE, "all processes of this run have ended; run again");
+    return refused(l);
+}
+
 /* -1: no process can be started, and none works. */
 static int begin_items(struct crew_line *l, struct err *e)
 {
     while (l->next < l->s->items && l->next - l->now < MOST_AHEAD && !stop_signal()) {
         const enum crew_line_word word = decide(l);
-        if (word == CREW_LINE_LATER || (word == CREW_LINE_YES && !crew_has_room(l->crew)))
+        if (word == CREW_LINE_LATER)
             return 0;
         if (word == CREW_LINE_YES) {
-            if (crew_begin(l->crew, l->next, e)) {
-                l->refused = crew_busy(l->crew) == 0;
-                return l->refused ? -1 : 0;
-            }
+            if (!crew_has_room(l->crew))
+                return wait_for_room(l, e);
+            if (crew_begin(l->crew, l->next, e))
+                return refused(l);
             l->entries[l->next].state = ENTRY_BEGUN;
         }
         l->next++;
@@ -189,41 +203,83 @@ static int stop_items(struct crew_line *l, struct err *e)
     return report_items(l, true, e) || l->undone || l->next < l->s->items ? -1 : 0;
 }
 
-static int run_items(struct crew_line *l, struct err *e)
+/* All events of `ms` milliseconds at most. */
+static void take_events(struct crew_line *l, int ms)
+{
+    for (; crew_busy(l->crew) > 0; ms = 0) {
+        const struct crew_event v = crew_wait(l->crew, ms);
+        if (v.kind == CREW_NONE)
+            return;
+        take_event(l, &v);
+    }
+}
+
+int crew_line_step(struct crew_line *l, int ms, struct err *e)
 {
     struct err later;
+    take_events(l, ms);
+    reply_in_order(l);
+    if (report_items(l, false, e)) {
+        stop_items(l, &later);
+        return -1;
+    }
+    if (begin_items(l, e))
+        return -1;
+    if (l->s->show)
+        l->s->show(l->s->crew.ctx, l);
+    return 0;
+}
+
+int crew_line_finish(struct crew_line *l, struct err *e)
+{
     while (l->now < l->s->items) {
         if (stop_check(e))
             return stop_items(l, e);
-        if (begin_items(l, e))
+        if (crew_line_step(l, LOOK_MS, e))
             return -1;
-        if (crew_busy(l->crew) > 0) {
-            const struct crew_event v = crew_wait(l->crew, LOOK_MS);
-            take_event(l, &v);
-        }
-        reply_in_order(l);
-        if (report_items(l, false, e)) {
-            stop_items(l, &later);
-            return -1;
-        }
-        if (l->s->show)
-            l->s->show(l->s->crew.ctx, l);
     }
     return l->undone ? stop_check(e) : 0;
 }
 
+static struct crew_line *open_line(const struct crew_line_setup *s, struct err *e)
+{
+    struct crew_line *l = memory_need(1, sizeof *l);
+    *l = (struct crew_line){.s = s};
+    l->entries = memory_need((size_t)s->items, sizeof *l->entries);
+    if ((l->crew = crew_create(&s->crew, e)))
+        return l;
+    crew_line_close(l, NULL);
+    return NULL;
+}
+
+struct crew_line *crew_line_open(const struct crew_line_setup *s, struct err *e)
+{
+    struct crew_line *l = open_line(s, e);
+    if (!l || !crew_fill(l->crew, e))
+        return l;
+    crew_line_close(l, NULL);
+    return NULL;
+}
+
+void crew_line_close(struct crew_line *l, struct crew_line_end *end)
+{
+    if (!l)
+        return;
+    if (end)
+        *end = (struct crew_line_end){
+            .begun = l->next, .refused = l->refused, .peak_memory = crew_peak_memory(l->crew)};
+    crew_free(l->crew);
+    for (int64_t k = 0; k < l->s->items; k++)
+        free(l->entries[k].answer);
+    free(l->entries);
+    free(l);
+}
+
 int crew_line_run(const struct crew_line_setup *s, struct crew_line_end *end, struct err *e)
 {
-    struct crew_line l = {.s = s};
-    l.entries = memory_need((size_t)s->items, sizeof *l.entries);
-    l.crew = crew_create(&s->crew, e);
-    const int r = l.crew ? run_items(&l, e) : -1;
-    *end = (struct crew_line_end){.begun = l.next,
-                                  .refused = l.refused,
-                                  .peak_memory = l.crew ? crew_peak_memory(l.crew) : 0};
-    crew_free(l.crew);
-    for (int64_t k = 0; k < s->items; k++)
-        free(l.entries[k].answer);
-    free(l.entries);
+    struct crew_line *l = open_line(s, e);
+    *end = (struct crew_line_end){.begun = 0};
+    const int r = l ? crew_line_finish(l, e) : -1;
+    crew_line_close(l, end);
     return r;
 }

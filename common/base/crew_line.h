@@ -7,6 +7,8 @@
  *   arrive   an answer has come, or the member has died: in any order
  *   report   in order, as if one item had been worked on after the other
  *
+ * The parent waits in crew_line_run(), or does other work and calls crew_line_step() between.
+ *
  * All functions but the crew's own run in the parent, on the calling thread.
  */
 #ifndef WSI_CREW_LINE_H
@@ -49,6 +51,17 @@ struct crew_line_end {
 /* Runs all items. -1: not all are done, because of a signal, a report or a lack of processes. A
  * signal that comes after the last answer changes nothing. */
 int crew_line_run(const struct crew_line_setup *s, struct crew_line_end *end, struct err *e);
+
+/* The same in pieces. All members are forked at once, and none later (crew_fill()). *s must outlive
+ * the line. NULL: they cannot be forked. */
+struct crew_line *crew_line_open(const struct crew_line_setup *s, struct err *e);
+/* Takes what has come within `ms` milliseconds, reports and begins items. -1: a report, or no
+ * member is left; what is done by then is reported, and the line can only be closed. */
+int crew_line_step(struct crew_line *l, int ms, struct err *e);
+/* As crew_line_run(), of the items that are left. */
+int crew_line_finish(struct crew_line *l, struct err *e);
+/* NULL is allowed. */
+void crew_line_close(struct crew_line *l, struct crew_line_end *end);
 
 /* Items first .. end - 1 have begun and are not reported. */
 int64_t crew_line_first(const struct crew_line *l);
