@@ -24,9 +24,40 @@ def stores():
     return folder
 
 
-def begin(folder, out, *options, **kw):
-    return subprocess.Popen([H5SPEC, "run", "--device", "cpu", *options, "-o", out, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+def begin(folder, out, *options, program=H5SPEC, device="cpu", **kw):
+    return subprocess.Popen([program, "run", "--device", device, *options, "-o", out, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, **kw)
+
+
+def need_stub():
+    if not os.path.exists(STUB):
+        raise Skip("built without nvcc")
+
+
+def all_sleep(pid):
+    """Do all threads of the process wait?"""
+    try:
+        return all(text_in("/proc/%d/task/%s/stat" % (pid, t)).rpartition(")")[2].split()[0] == "S" for t in os.listdir("/proc/%d/task" % pid))
+    except FileNotFoundError:
+        return False
+
+
+def begin_held(folder, out, *options, **kw):
+    """A run on GPUs whose processes that write are held up (SIGSTOP), each with a slide, until it waits for them. Returns it and these."""
+    need_stub()
+    p = begin(folder, out, "-j", "8", *options, program=STUB, device="cuda", env=dict(os.environ, WSI_STUB_DEVICES="2"), **kw)
+    while len(members(p)) < 2:
+        expect(p.poll() is None, "it has ended: %s", p.poll())
+    pids = members(p)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    looks = 0
+    for _ in range(4000):
+        looks = looks + 1 if all_sleep(p.pid) else 0
+        if looks == 20:
+            return p, pids
+        time.sleep(0.01)
+    raise Failed("the run does not wait: %s" % p.poll())
 
 
 def slow(n, *options):
@@ -48,13 +79,19 @@ def wait_for_members(p, n):
     raise Failed("no %d stores at work" % n)
 
 
+def facts_of(path):
+    """All of a result but which device computed it."""
+    return {k: v for k, v in content(path).items() if not k.endswith(("@device", "@attribute_crc32"))}
+
+
 def results_in(out):
-    return {name: content(os.path.join(out, name)) if name.endswith(".h5") else bytes_of(os.path.join(out, name)) for name in sorted(os.listdir(out))}
+    paths = {name: os.path.join(out, name) for name in sorted(os.listdir(out))}
+    return {name: facts_of(path) if name.endswith(".h5") else bytes_of(path) for name, path in paths.items()}
 
 
 def facts(p, out):
     """What a run says and writes, without times, folders, and what names devices and kernels."""
-    lines = [{k: v for k, v in row.items() if not k.endswith("seconds") and k not in ("host", "time", "io")} for row in json_lines(p.out)]
+    lines = [{k: v for k, v in row.items() if not k.endswith("seconds") and k not in ("host", "time", "io", "device")} for row in json_lines(p.out)]
     said = p.err.replace(out, "OUT").splitlines()
     return lines, [s for s in said[:-1] if "threads are" not in s], re.sub(r"; [0-9.]+ s.*", "", said[-1]), results_in(out)
 
@@ -66,11 +103,15 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
     ways += [(H5SPEC, "cpu", ("-j", "8", "--task", "1/1")), (H5SPEC, "cpu", ("-j", "8", "--memory", "512M"))]
     ways += [(H5SPEC, "auto", ("-j", j)) for j in ("1", "8")]
     if os.path.exists(STUB):
-        ways += [(STUB, device, ("-j", j)) for device in ("cpu", "cuda:0", "cuda") for j in ("1", "8")]
+        ways += [(STUB, "cpu", ("-j", "8"))]
+        ways += [(STUB, device, ("-j", j)) for device in ("cuda:0", "cuda", "auto") for j in ("1", "8", "64")]
+        ways += [(STUB, "cuda", ("-j", j, *more)) for j in ("1", "16") for more in (("--on-damage", "fail"), ("--allow-duplicates",))]
+        ways += [(STUB, "cuda", ("-j", "8", "--task", "1/1")), (STUB, "cuda", ("-j", "8", "--memory", "512M"))]
     first = {}
     for program, device, options in ways:
         out = os.path.join(tmp(), "out")
-        p = run(program, "run", "--device", device, *options, "--json", "-o", out, folder, status=None)
+        env = dict(os.environ, WSI_STUB_DEVICES="4" if device == "cuda" else "1")
+        p = run(program, "run", "--device", device, *options, "--json", "-o", out, folder, status=None, env=env)
         got = facts(p, out)
         lines, said, last, files = got
         expect(p.returncode == 1, "%s: status %d: %s", options, p.returncode, p.err)
@@ -78,11 +119,11 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
         if "--allow-duplicates" not in options:
             says(p.err, "s09.h5: rejected: same slide as", "s12.h5: rejected: same slide as")
             expect("s11.h5" in files and "s02.h5" not in files, "the slide of a store that fails is counted with another one")
-        kind = (device, *options[2:]) if options[2:3] in (("--on-damage",), ("--allow-duplicates",)) else device
+        kind = (program if device == "auto" else device, *(options[2:] if options[2:3] in (("--on-damage",), ("--allow-duplicates",)) else ()))
         want = first.setdefault(kind, got)
         for k in range(4):
             expect(got[k] == want[k], "%s: %s, not %s", options, str(got[k])[:600], str(want[k])[:600])
-        again = run(program, "run", "--device", device, *options, "-o", out, folder, status=None)
+        again = run(program, "run", "--device", device, *options, "-o", out, folder, status=None, env=env)
         says(again.err, "0 done, %d skipped (up to date)" % sum(r["status"] in ("done", "damaged") for r in lines))
 
 
@@ -100,6 +141,44 @@ def test_forms_of_the_same_run_agree():
     one = content(os.path.join(out, "one.h5"))
     for name in ("all", "shares", "groups"):
         expect(content(os.path.join(out, name + ".h5")) == one, "%s", name)
+
+
+def test_forms_of_the_same_run_on_gpus_agree():
+    """As above; each share of groups ends within a store, and has others as a whole."""
+    need_stub()
+    folder, out = tmp("stores"), tmp()
+    for k in range(1, 20):
+        os.symlink(store(made("--size", "600x1300", name="g"), "--group-bytes", "1"), os.path.join(folder, "s%02d.h5" % k))
+    for devices in "1", "4":
+        env = dict(os.environ, WSI_STUB_DEVICES=devices)
+        ways = [("all", ()), *((name, ("--task", "%d/2" % k, *more)) for name, more in (("shares", ()), ("groups", ("--by", "group"))) for k in (1, 2))]
+        for j in "1", "8", "64":
+            for name, options in ways:
+                run(STUB, "run", "-q", "--device", "cuda", "-j", j, "--allow-duplicates", *options, "-o", os.path.join(out, name + devices + j), folder, env=env)
+            for name in ("all", "shares", "groups"):
+                run(STUB, "merge", "-q", "--allow-duplicates", "-o", os.path.join(out, name + devices + j + ".h5"), os.path.join(out, name + devices + j))
+        run(STUB, "run", "-q", "--device", "cuda", "-j", "8", "--allow-duplicates", "-o", os.path.join(out, "one%s.h5" % devices), folder, env=env)
+    one = facts_of(os.path.join(out, "one1.h5"))
+    for path in sorted(p for p in os.listdir(out) if p.endswith(".h5")):
+        expect(facts_of(os.path.join(out, path)) == one, "%s", path)
+
+
+def go_on(pids):
+    for pid in pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_as_many_processes_write_as_a_run_on_gpus_can_use():
+    need_stub()
+    folder, few = slow(9), slow(7)
+    for wanted, j, where, options in (0, "2", folder, ()), (1, "4", folder, ()), (2, "8", folder, ()), (8, "64", folder, ()), (0, "8", few, ()), (0, "8", folder, ("--memory", "512M")):
+        p, most = begin(where, tmp(), "-q", "-j", j, *options, program=STUB, device="cuda"), 0
+        while p.poll() is None:
+            most = max(most, len(members(p)))
+            time.sleep(0.002)
+        expect(p.returncode == 0, "%s", p.communicate()[1])
+        expect(most == wanted, "-j %s %s: %d write", j, options, most)
 
 
 def test_as_many_stores_are_at_work_as_there_are_threads():
@@ -128,6 +207,73 @@ def test_a_process_that_is_killed_costs_its_store():
         expect(len(stores_in(out)) == 4 and left_overs(out) == [], "%s", os.listdir(out))
         run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "2", "-o", out, folder)
         expect(len(stores_in(out)) == 5 and not os.path.exists(os.path.join(out, "failed.csv")), "%s", os.listdir(out))
+
+
+def test_a_process_that_is_killed_while_it_writes_costs_its_store():
+    for number, why in (signal.SIGKILL, "memory is short; try again"), (signal.SIGSEGV, "crashed while its result was written"):
+        folder, out = slow(9), tmp()
+        p, pids = begin_held(folder, out, "--json")
+        os.kill(pids[0], number)
+        go_on(pids)
+        words, err = p.communicate(timeout=TIMEOUT)
+        expect(p.returncode == 5, "status %d: %s", p.returncode, err)
+        says(err, why, "8 done", "1 failed")
+        expect([os.path.basename(r["input"]) for r in json_lines(words)] == ["s%d.h5" % k for k in range(9)], "%s", words)
+        expect(len(stores_in(out)) == 8 and left_overs(out) == [], "%s", os.listdir(out))
+        run(STUB, "run", "-q", "--device", "cuda", "-j", "8", "-o", out, folder)
+        expect(len(stores_in(out)) == 9 and not os.path.exists(os.path.join(out, "failed.csv")), "%s", os.listdir(out))
+
+
+def test_a_run_whose_writing_processes_are_all_killed_ends():
+    out = tmp()
+    p, pids = begin_held(slow(9), out, "--json")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    words, err = p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 5, "status %d: %s", p.returncode, err)
+    says(err, "all processes of this run have ended; run again")
+    done, failed, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "failed", "not computed"))
+    expect(done + failed + undone == 9 and failed == 2 and done == len(stores_in(out)), "%s", err)
+    expect(left_overs(out) == [], "%s", os.listdir(out))
+
+
+def test_a_process_that_cannot_write_a_result_ends_the_run():
+    out = os.path.join(tmp(), "out")
+    p, pids = begin_held(slow(9), out, "--json")
+    before = len(stores_in(out))
+    shutil.rmtree(out)
+    go_on(pids)
+    words, err = p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 1 and not os.path.exists(out), "status %d: %s", p.returncode, err)
+    says(err, os.path.join(out, "s%d.h5" % before), "No such file", "%d done" % before)
+    expect([r["status"] for r in json_lines(words)] == before * ["done"] + ["failed"], "%s", words)
+
+
+def test_signals_end_all_processes_that_write_and_leave_nothing_half():
+    folder = slow(9)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        for whole_group in (False, True):
+            out = tmp()
+            p, pids = begin_held(folder, out, "--json", start_new_session=True)
+            (os.killpg if whole_group else os.kill)(p.pid, number)
+            go_on(pids)
+            words, err = p.communicate(timeout=TIMEOUT)
+            expect(p.returncode == 3, "signal %d: status %d: %s", number, p.returncode, err)
+            expect(not any(alive(pid) for pid in pids), "signal %d: processes stay", number)
+            expect(left_overs(out) == [] and not os.path.exists(os.path.join(out, "failed.csv")), "signal %d left %s", number, os.listdir(out))
+            done, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "not computed"))
+            expect(done + undone == 9 and err.count("stopped by signal") == 1, "%s", err)
+            expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
+
+
+def test_a_parent_that_is_killed_takes_its_writing_processes_along():
+    out = tmp()
+    p, pids = begin_held(slow(9), out, "-q")
+    p.kill()
+    go_on(pids)
+    p.communicate(timeout=TIMEOUT)
+    expect_gone(pids)
+    expect(left_overs(out) == [], "left %s", left_overs(out))
 
 
 def test_signals_end_all_processes_and_leave_nothing_half():
@@ -159,9 +305,10 @@ def test_a_parent_that_is_killed_takes_its_processes_along():
 
 def test_a_result_that_cannot_be_written_ends_the_run():
     folder = slow(9)
-    for j in ("1", "3"):
+    ways = [(H5SPEC, "cpu", "1"), (H5SPEC, "cpu", "3")] + ([(STUB, "cuda", "8")] if os.path.exists(STUB) else [])
+    for program, device, j in ways:
         out = tmp()
-        p = run(H5SPEC, "run", "--device", "cpu", "--json", "-j", j, "-o", out, folder, status=1, preexec_fn=small_files(20000))
+        p = run(program, "run", "--device", device, "--json", "-j", j, "-o", out, folder, status=1, preexec_fn=small_files(20000))
         lines = json_lines(p.out)
         expect([r["status"] for r in lines] == ["failed"], "-j %s: %s", j, p.out)
         says(p.err, os.path.join(out, "s0.h5"), "too large", "not computed")
@@ -190,8 +337,14 @@ def test_one_line_of_progress_stands_for_all():
 
 def test_the_live_page_shows_slides_of_all_processes():
     needs("report")
-    folder, live, out = slow(6), os.path.join(tmp(), "live"), tmp()
-    p = begin(folder, out, "-q", "-j", "3", "--live", live)
+    look_at_live(6, "3", H5SPEC, "cpu")
+    if os.path.exists(STUB):
+        look_at_live(8, "8", STUB, "cuda")
+
+
+def look_at_live(n, j, program, device):
+    folder, live, out = slow(n), os.path.join(tmp(), "live"), tmp()
+    p = begin(folder, out, "-q", "-j", j, "--live", live, program=program, device=device)
     states = []
     while p.poll() is None:
         if os.path.exists(os.path.join(live, "state.js")):
@@ -199,11 +352,11 @@ def test_the_live_page_shows_slides_of_all_processes():
         time.sleep(0.02)
     expect(p.returncode == 0, "%s", p.communicate()[1])
     last = json.loads(text_in(os.path.join(live, "state.js"))[5:-3])
-    expect((last["status"], last["done"], last["share"], last["current"]) == ("complete", 6, 1, 0), "%s", last)
-    expect(any(0 < s["share"] < 1 and s["current"] > 0 for s in states), "%s", states)
+    expect((last["status"], last["done"], last["share"], last["current"]) == ("complete", n, 1, 0), "%s", last)
+    expect(device != "cpu" or any(0 < s["share"] < 1 and s["current"] > 0 for s in states), "%s", states)
     shares = [s["share"] for s in states]
     expect(shares == sorted(shares), "%s", shares)
-    for k in range(1, 7):
+    for k in range(1, n + 1):
         slide = json.loads(text_in(os.path.join(live, "%d.js" % k))[6:-3])
         expect(slide["name"] == "s%d" % (k - 1) and slide["rows"] == slide["ny"] and slide["windows"] > 0, "%s", slide)
 

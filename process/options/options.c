@@ -131,8 +131,8 @@ static const struct command_option run_rows[] = {
      "where to compute; cuda:0,1 names GPUs, and auto takes those that work", .shown = "auto",
      COMMAND_CALL(set_device)},
     {NULL, 'j', "threads", "N",
-     "number of threads; on a CPU, several stores are computed at once, each in a process of its "
-     "own, if -o is a folder",
+     "number of threads; if -o is a folder, several stores are computed at once on a CPU, each in "
+     "a process of its own, and beside GPUs up to 8 processes write results",
      COMMAND_THREADS(threads)},
     JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,

@@ -1,13 +1,17 @@
 /*
- * at_once.h - stores of a run on a CPU whose results go into a folder: several at once, each
- * computed and written by a process of its own.
+ * at_once.h - a run whose results go into a folder, in several processes.
  *
- *   parent    decides which stores are the same slide, reports in order, shows progress
- *   members   open a store, ask, compute its slide (stream.h) and write its result
+ *                 parent                                 members
+ *   on a CPU      which stores are the same slide        open a store, ask, compute its slide
+ *                                                        (stream.h), write its result
+ *   on GPUs       opens and computes all (stream.h)      write results
+ *   both          reports in order, shows progress
  *
- * One process with many threads on one slide at a time leaves cores idle while a small slide begins
- * and ends, and HDF5 lets one thread of a process in. As many slides are at work as there are
- * threads; the last ones get the threads of those that are done (crew.h).
+ * HDF5 lets one thread of a process in, and takes longer for a slide than four GPUs. On a CPU,
+ * moreover, one process with many threads on one slide at a time leaves cores idle while a small
+ * slide begins and ends: as many slides are at work as there are threads, and the last ones get the
+ * threads of those that are done (crew.h). On GPUs one process feeds all devices: two processes
+ * share a GPU by turns, and each needs a third of a second to open it.
  */
 #ifndef WSI_AT_ONCE_H
 #define WSI_AT_ONCE_H
@@ -48,6 +52,16 @@ struct at_once {
 bool at_once_serves(const struct options *o, struct err *note);
 /* Computes all stores. *peak: memory of all members, bytes. -1: the run ended early. */
 int at_once_run(const struct at_once *a, int64_t *peak, struct err *e);
+
+/* Members that write what the caller computes. Forks them: no GPU has been opened. NULL: not worth
+ * it for this run, or the system refuses. `bytes` and `progress` of *a are not used. */
+struct at_once_writers *at_once_open_writers(const struct at_once *a);
+/* As `report` of struct stream_setup: takes slide k over, and reports those that are written. */
+int at_once_put(struct at_once_writers *w, int64_t k, const struct result_slide *slide,
+                const struct err *why, struct err *e);
+/* Waits for all that were put, or, if the run has failed, ends them. Returns 0, or -1 if some are
+ * not written. NULL is allowed. */
+int at_once_close_writers(struct at_once_writers *w, bool failed, int64_t *peak, struct err *e);
 /* Fails: two stores of a run have the same slide, and `first` has a result. */
 int at_once_same(const char *path, const char *first, struct err *e);
 

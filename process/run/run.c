@@ -122,10 +122,12 @@ struct run {
     struct same_resolution resolution;
     bool mixes;    /* slides of another resolution are accepted */
     double *bytes; /* [n + 1]: size of the stores before store k; NULL if nothing shows progress */
-    struct live *live;    /* NULL without --live */
-    bool at_once;         /* processes of their own write results (at_once.h) */
-    int64_t memory;       /* their peaks, bytes */
-    struct done *written; /* [n_written]: slides of the one file, with --json; owned */
+    struct live *live;               /* NULL without --live */
+    bool at_once;                    /* processes of their own write results (at_once.h) */
+    struct at_once_writers *writers; /* these, where this one computes; or NULL */
+    bool has_had_devices;            /* this process has opened some */
+    int64_t memory;                  /* peaks of other processes, bytes */
+    struct done *written;            /* [n_written]: slides of the one file, with --json; owned */
     int64_t n_written;
     struct failed_list *failures; /* NULL: none is written */
 };
@@ -519,25 +521,55 @@ static void begin_progress(struct run *r)
         r->bytes = list_sizes(&o->files);
 }
 
+static struct at_once terms_of(struct run *r)
+{
+    return (struct at_once){.o = r->o,
+                            .out = r->out,
+                            .live = r->live,
+                            .bytes = r->bytes,
+                            .ctx = r,
+                            .report = report_store,
+                            .unwritten = report_unwritten,
+                            .reported = reported_with,
+                            .progress = show_at_once};
+}
+
 static int compute_at_once(struct run *r, struct err *e)
 {
     begin_progress(r);
-    const struct at_once a = {.o = r->o,
-                              .out = r->out,
-                              .live = r->live,
-                              .bytes = r->bytes,
-                              .ctx = r,
-                              .report = report_store,
-                              .unwritten = report_unwritten,
-                              .reported = reported_with,
-                              .progress = show_at_once};
-    int64_t memory;
+    const struct at_once a = terms_of(r);
+    int64_t memory = 0;
     r->at_once = true;
     const int bad = at_once_run(&a, &memory, e);
     r->at_once = false;
     r->memory = memory > r->memory ? memory : r->memory;
     progress_end();
     return bad;
+}
+
+/* Before this process opens GPUs: what is forked later cannot rely on it. */
+static void open_writers(struct run *r)
+{
+    const struct at_once a = terms_of(r);
+    r->writers = r->has_had_devices ? NULL : at_once_open_writers(&a);
+    r->at_once = r->writers != NULL;
+}
+
+static int close_writers(struct run *r, bool failed, struct err *e)
+{
+    int64_t memory = 0;
+    const int bad = at_once_close_writers(r->writers, failed, &memory, e);
+    r->at_once = false;
+    r->writers = NULL;
+    r->memory = memory > r->memory ? memory : r->memory;
+    return bad;
+}
+
+static int report_or_put(void *ctx, int64_t k, const struct result_slide *s, const struct err *why,
+                         struct err *e)
+{
+    struct run *r = ctx;
+    return r->writers ? at_once_put(r->writers, k, s, why, e) : report_store(r, k, s, why, e);
 }
 
 /* --- the list of stores --- */
@@ -659,11 +691,11 @@ static int stream(struct run *r, const struct spectrum_use *use, struct err *e)
                                        .regions = &o->regions,
                                        .reject_damaged = o->reject_damaged,
                                        .ctx = r,
-                                       .report = report_store,
+                                       .report = report_or_put,
                                        .note = note_store,
                                        .progress = progress_is_on() ? show_progress : NULL,
                                        .live = r->live ? show_live : NULL};
-    const int bad = stream_run(&setup, e);
+    const int bad = close_writers(r, stream_run(&setup, e) != 0, e);
     progress_end();
     return bad;
 }
@@ -679,11 +711,12 @@ static int open_and_stream(struct run *r, struct err *e)
     struct spectrum_use use;
     struct err note;
     int bad = spectrum_open(&use, &want, &note, e);
+    r->has_had_devices = o->choice.kind != SPECTRUM_CPU;
     if (bad)
         err_add(e, "--device %s", o->device);
     else if (*note.msg && !o->quiet)
         cli_say("%s", note.msg);
-    bad = bad || stream(r, &use, e);
+    bad = bad ? close_writers(r, true, e) : stream(r, &use, e);
     spectrum_close(&use);
     return bad ? -1 : 0;
 }
@@ -691,8 +724,10 @@ static int open_and_stream(struct run *r, struct err *e)
 static int compute(struct run *r, struct err *e)
 {
     struct err note;
+    open_writers(r); /* before anybody asks for GPUs */
     if (!at_once_serves(r->o, &note))
         return open_and_stream(r, e);
+    close_writers(r, true, &(struct err){0});
     if (*note.msg && !r->o->quiet)
         cli_say("%s", note.msg);
     return compute_at_once(r, e);
