@@ -95,7 +95,8 @@ $(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
   engine/stream) common/store/gray common/store/chunks common/codec/j2k convert/convert \
-  $(addprefix convert/,readers/slide_openslide readers/frame/slide_metadata tissue/tissue zarr/zarr_levels))): EXTRA += -O3
+  $(addprefix convert/,readers/slide_openslide readers/frame/slide_metadata tissue/tissue \
+  zarr/zarr_levels))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<
@@ -167,8 +168,12 @@ lint-gcc:
 lint-man:
 	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
 # other versions format differently
+SOURCES_IN_FORM = $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
 lint-format:
-	@clang-format-14 --dry-run -Werror $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
+	@clang-format-14 --dry-run -Werror $(SOURCES_IN_FORM)
+
+format:
+	clang-format-14 -i $(SOURCES_IN_FORM)
 
 bench:
 	@scripts/install-deps --bench
@@ -273,6 +278,7 @@ help:
 	@echo 'make fuzz          random inputs for every reader; T="slide store" SECONDS=60 each; needs clang'
 	@echo 'make man           the options in the manual pages, from --help'
 	@echo 'make lint          shellcheck, cppcheck, the analyzer of gcc, groff and clang-format 14 over the sources'
+	@echo 'make format        lays out the sources as lint wants them; needs clang-format 14'
 	@echo 'make bench         speed and memory, beside the bare libraries'
 	@echo 'make bench-gpu     the GPU backend beside its limits; SMALL_RGB=STORE SMALL_GRAY=STORE JPEG_STORES=STORES'
 	@echo 'make install       programs, scripts, manual pages, completions: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -286,7 +292,7 @@ help:
 	  'and CUDA=0 LIBDEFLATE=0 LZ4=0 ZSTD=0 JPEG=0 J2K=0 OPENSLIDE=0 PNG=0 TIFF=0 JANSSON=0 CUFILE=0'
 
 .PHONY: all h5spec wsi2h5 needs programs-for-check check check-all check-releases man lint lint-shell lint-c \
-        lint-gcc lint-man lint-format torture stub fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
+        lint-gcc lint-man lint-format format torture stub fuzz fuzz-targets bench bench-gpu demo programs-for-demo \
         install uninstall check-installed dist deb wheel clean help
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

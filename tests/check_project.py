@@ -750,6 +750,16 @@ def test_each_program_of_the_tests_is_named_when_it_begins():
     expect(lines[0] == "# test_unit begins" and re.match(r"# test_unit took \d+ s", lines[-2]), "%s", lines)
 
 
+def test_what_keeps_tests_from_running_is_said_at_once():
+    absent = os.path.relpath(tmp(), ROOT)
+    for env, name, want in ((dict(BUILD=absent), "test_layers", absent + "/wsi2h5, %s/h5spec, %s/tests/mkslide: not built; make programs-for-check builds it" % (absent, absent)),
+                            ({}, "test_nothing_of_this_name", "test_nothing_of_this_name: no such test in tests/check_wrong.py")):
+        p = run(sys.executable, "tests/check_wrong.py", name, cwd=ROOT, status=1, env=dict(os.environ, **env))
+        expect(p.out == "not ok %s\n" % want, "%s", p.out)
+    one = run("tests/check", "check_wrong.py:test_nothing_of_this_name", cwd=ROOT, status=1)
+    expect("1 failed" in one.out and "no such test" in one.out, "%s", one.out)
+
+
 def test_demo_without_root():
     """Two lines: what an administrator installs, and how to go on without one."""
     d = tmp()

@@ -715,9 +715,21 @@ def too_long(*_):
     raise Failed("took more than %d s" % LONGEST)
 
 
+def what_is_wrong(scope, chosen):
+    """What keeps the tests from running, in words, or nothing."""
+    missing = [os.path.relpath(p, ROOT) for p in (WSI2H5, H5SPEC, MKSLIDE) if not os.path.exists(p)]
+    unknown = [name for name in chosen if not (name.startswith("test_") and callable(scope.get(name)))]
+    return ("%s: not built; make programs-for-check builds it" % ", ".join(missing) if missing else
+            "%s: no such test in %s" % (", ".join(unknown), sys.argv[0]) if unknown else "")
+
+
 def main(scope, tier="check"):
     """Runs the tests of a program, or those that are named. `tier`: the first that includes the program."""
     chosen = sys.argv[1:]
+    wrong = what_is_wrong(scope, chosen)
+    if wrong:
+        print("not ok %s" % wrong, flush=True)
+        sys.exit(1)
     reach = os.environ.get("WSI_REACH")
     some_race = any(hasattr(test, "races") for test in scope.values())
     failed = 0
