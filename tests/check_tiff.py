@@ -438,7 +438,10 @@ def test_tiles_in_planes():
     want = openslide_pixels(tiff("generic", *IN_PLANES))
     out, _, j = convert(stating_ycbcr("ome"))
     expect(j["reader"] == "tiff" and np.array_equal(pixels(out), want), "%s", j)
-    says(convert(stating_ycbcr("generic"), status=1)[1].err, "unsupported")  # through OpenSlide, which expects Y, Cb, Cr
+    says(convert(stating_ycbcr("generic"), status=1)[1].err, "unsupported", "YCbCr in separate planes")
+    t = Tiff(tiff("generic", *IN_PLANES, "--tile", "4112"))
+    t.set(PHOTOMETRIC, 6)
+    says(convert(t.save(os.path.join(tmp(), "large.tif")), status=1)[1].err, "YCbCr in separate planes")  # was stored as RGB
 
 
 def test_gray_and_planes_of_jpeg_2000():

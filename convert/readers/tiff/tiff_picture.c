@@ -143,6 +143,17 @@ static void take_extras(const struct reading *r, int colours)
     p->n_left_out = p->samples - colours - (p->alpha_at > 0);
 }
 
+/* OME-TIFF of Bio-Formats states YCbCr where planes of R, G and B are JPEG. */
+static bool is_ome(const struct reading *r)
+{
+    char text[512];
+    const struct tiff_directory *d = tiff_file_directory(r->t, r->t->first);
+    if (!d)
+        return false;
+    tiff_file_text(r->t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    return strstr(text, "openmicroscopy.org") != NULL;
+}
+
 static int take_samples(const struct reading *r, struct err *e)
 {
     struct tiff_picture *p = r->p;
@@ -172,6 +183,8 @@ static int take_samples(const struct reading *r, struct err *e)
     p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
     p->channels = colours >= 3 || p->photometric == PALETTE ? 3 : 1;
     return p->photometric == PALETTE ? take_palette(r, e) : 0;
+    if (p->planes > 1 && p->photometric == YCBCR && !is_ome(r))
+        return name_samples(r, "YCbCr in separate planes is not converted", e);
 }
 
 static int take_tables(const struct reading *r, struct err *e)
