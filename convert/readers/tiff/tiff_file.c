@@ -287,6 +287,15 @@ static bool eight_bytes(const struct tiff_file *t, const struct tiff_tag *tag, u
     return found;
 }
 
+uint64_t tiff_file_photometric(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    enum { GRAY = 1, EXTRA_SAMPLES = 338 };
+    const struct tiff_tag *extra = tiff_directory_tag(d, EXTRA_SAMPLES);
+    const uint64_t colours =
+        tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) - (extra ? extra->count : 0);
+    return tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, colours == 3 ? RGB : GRAY);
+}
+
 static double float_of(const struct tiff_file *t, const struct tiff_tag *tag)
 {
     float f;
@@ -465,7 +474,7 @@ void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 static const char *name_photometric(const struct tiff_file *t, const struct tiff_directory *d)
 {
     enum { JPEG = 7, MASK = 4, CMYK = 5, YCBCR = 6, CIELAB = 8, CFA = 32803 };
-    switch (tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB)) {
+    switch (tiff_file_photometric(t, d)) {
     case 0:
     case 1:
     case RGB: return "";
@@ -501,7 +510,7 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
 static const char *unusual_samples(const struct tiff_file *t, const struct tiff_directory *d)
 {
     const uint64_t samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1);
-    if (tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, RGB) == PALETTE)
+    if (tiff_file_photometric(t, d) == PALETTE)
         return "its tiles have a palette";
     if (tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE)
         return "its tiles are in separate planes";

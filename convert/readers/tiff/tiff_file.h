@@ -90,6 +90,8 @@ bool tiff_file_values(const struct tiff_file *t, const struct tiff_tag *tag, uin
 /* The first value of a tag, or `otherwise`. */
 uint64_t tiff_file_value(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
                          uint64_t otherwise);
+/* How the samples make colours, by the tag. Without one RGB or gray, as libtiff guesses. */
+uint64_t tiff_file_photometric(const struct tiff_file *t, const struct tiff_directory *d);
 /* The first value of a tag of type RATIONAL, FLOAT or DOUBLE, or of whole numbers, if it is
  * positive; else NaN. */
 double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number);

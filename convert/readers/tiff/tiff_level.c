@@ -309,7 +309,7 @@ static void take_extras(const struct reading *r, struct tile_format *f)
 static bool take_format(const struct reading *r, enum tiff_kind kind, struct tile_format *f,
                         bool *in_planes, uint8_t **owned)
 {
-    f->photometric = small(r, TIFF_FILE_PHOTOMETRIC, 0);
+    f->photometric = (int)(tiff_file_photometric(r->t, r->d) & UINT16_MAX);
     f->compression = compression_of(r, kind, f->photometric);
     f->predictor = small(r, PREDICTOR, 1);
     *in_planes = has_planes(r, kind, f);

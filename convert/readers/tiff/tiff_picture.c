@@ -161,7 +161,7 @@ static int take_samples(const struct reading *r, struct err *e)
     const uint64_t format = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
     const bool whole = p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ||
                        p->compression == TILE_J2K_RGB;
-    p->photometric = (int)(value(r, TIFF_FILE_PHOTOMETRIC, GRAY) & 0xffff);
+    p->photometric = (int)(tiff_file_photometric(r->t, r->d) & 0xffff);
     p->predictor = (int)(value(r, PREDICTOR, 1) & 0xffff);
     p->fill_order = value(r, FILL_ORDER, 1) == 2 ? 2 : 1;
     if (value(r, TIFF_FILE_BITS, 1) != 8 || (format != 1 && format != 4))
@@ -287,7 +287,7 @@ static int compression_of(const struct reading *r)
     const uint64_t c = value(r, TIFF_FILE_COMPRESSION, 1);
     if (c < 33003 || (c > 33005 && c != 34712) || c > UINT16_MAX)
         return c > UINT16_MAX ? 0 : (int)c;
-    return value(r, TIFF_FILE_PHOTOMETRIC, 0) == YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
+    return tiff_file_photometric(r->t, r->d) == YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
 }
 
 static int read_directory(struct reading *r, struct err *e)

@@ -115,7 +115,7 @@ static struct page describe(const struct tiff_file *t, const struct tiff_directo
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     struct page g = {.at = d->at,
                      .subfile = tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0),
-                     .photometric = tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, 0),
+                     .photometric = tiff_file_photometric(t, d),
                      .samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
                      .unit = tiff_file_value(t, d, TIFF_FILE_RESOLUTION_UNIT, INCH)};
     for (int k = 0; k < SIDES; k++) {
