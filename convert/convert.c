@@ -309,7 +309,7 @@ static int check_arrival(const struct convert *c, struct err *e)
     if (i->tiles_damaged == 0)
         return err_set(e, "nothing of it was scanned: all its tiles are missing");
     if (*why)
-        return reject_refused("its tiles", why, e);
+        return reject_refused(c->slide_info.in_order ? "its pixels" : "its tiles", why, e);
     return err_set(e, "none of its tiles can be read; copy the slide again");
 }
 

@@ -380,9 +380,31 @@ def test_a_resolution_in_the_entry_of_a_bigtiff_is_no_damage():
     expect("outside" not in convert(slide)[1].err, "classic")
 
 
+def test_a_page_of_a_document_is_a_picture():
+    """NewSubfileType 2 states one page of several, and describes no smaller copy; words such as label-free are no label."""
+    p = picture()
+    check_pixels(write("a.tif", p, more={254: (4, [2])}.items()), p, "picture", "a page")
+    check_pixels(write("a.tif", p, more={270: (2, b"label-free imaging, macrophages\0")}.items()), p, "picture", "a description")
+    pages = write("a.tif", p, pages=[p], more={254: (4, [2])}.items())
+    says(convert(pages, status=1)[1].err, "2 pictures")
+    says(convert(write("a.tif", p, more={270: (2, b"label 387x463\0")}.items()), status=1)[1].err, "not a slide")
+
+
+def test_without_a_photometric_tag_samples_tell_the_colours():
+    p = picture()
+    for planes, want in ((p, p), (p[:, :, :1], p[:, :, :1]), (np.concatenate([p, np.full_like(p[:, :, :1], 255)], 2), p)):
+        more = {EXTRA: (3, [2])}.items() if planes.shape[2] == 4 else ()
+        for tile in (None, (256, 256), (4112, 4112)):
+            slide = Tiff(write("a.tif", planes, tile, more=more))
+            entry = slide.directories[0][262][2]
+            struct.pack_into("<H", slide.data, entry, 263)  # Threshholding, which says nothing of colours
+            check_pixels(slide.save(os.path.join(tmp(), "a.tif")), want, "tiff" if tile else "picture", "%s %s" % (planes.shape, tile))
+
+
 OTHER = [  # what is not read, and its words
     (dict(photometric=8, compression=DEFLATE), 3, "CIE L*a*b*"), (dict(photometric=6), 3, "YCbCr"), (dict(photometric=9), 3, "another photometric"),
-    (dict(photometric=5, more={332: (3, [2])}.items()), 4, "other inks"), (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
+    (dict(photometric=5, more={332: (3, [2])}.items()), 4, "other inks"), (dict(photometric=5, compression=JPEG), 4, "of JPEG and JPEG 2000 only"),
+    (dict(more={PREDICTOR: (3, [3])}.items(), compression=DEFLATE), 3, "predictor 3"),
     (dict(more={BITS: (3, [16, 16, 16])}.items()), 3, "16 bits"), (dict(compression=6), 3, "old-style JPEG"), (dict(compression=4), 3, "compression 4"),
 ]
 

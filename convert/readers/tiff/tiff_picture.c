@@ -171,6 +171,8 @@ static int take_samples(const struct reading *r, struct err *e)
     if (!whole && p->predictor != 1 && p->predictor != 2)
         return name_samples(r, "predictor 3 is for floating-point numbers", e);
     const int colours = colours_of(p, !whole && value(r, TIFF_FILE_INK_SET, 1) == 1);
+    if (colours == 0 && whole)
+        return name_samples(r, "of JPEG and JPEG 2000 only RGB, YCbCr and gray are converted", e);
     if (colours == 0)
         return name_samples(r, "only RGB, gray, palettes and CMYK are converted", e);
     p->samples = (int)(samples & UINT16_MAX);
@@ -181,10 +183,10 @@ static int take_samples(const struct reading *r, struct err *e)
         (whole && samples != (uint64_t)colours))
         return name_samples(r, "its number of samples is not that of its colours", e);
     p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
-    p->channels = colours >= 3 || p->photometric == PALETTE ? 3 : 1;
-    return p->photometric == PALETTE ? take_palette(r, e) : 0;
     if (p->planes > 1 && p->photometric == YCBCR && !is_ome(r))
         return name_samples(r, "YCbCr in separate planes is not converted", e);
+    p->channels = colours >= 3 || p->photometric == PALETTE ? 3 : 1;
+    return p->photometric == PALETTE ? take_palette(r, e) : 0;
 }
 
 static int take_tables(const struct reading *r, struct err *e)

@@ -103,8 +103,8 @@ static void describe_plain(const struct tiff_file *t, const struct tiff_director
     text[BEGINNING] = 0;
     const char *n = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nimages=");
     g->images = n ? strtol(n + 8, NULL, 10) : 1;
-    g->may_be_plain = g->side[0] > 0 && g->side[1] > 0 && !g->subfile &&
-                      !strcasestr(text, "label") && !strcasestr(text, "macro");
+    g->may_be_plain =
+        g->side[0] > 0 && g->side[1] > 0 && !(g->subfile & REDUCED) && !g->is_associated;
     g->is_foreign =
         tiff_directory_tag(d, TIFF_FILE_NDPI) || tiff_directory_tag(d, LSM) || t->is_wide;
 }
