@@ -12,6 +12,7 @@
 #include "convert/readers/picture/bands.h"
 #include "convert/readers/tiff/tiff_picture.h"
 #include "convert/readers/tiff/tiff_pyramid.h"
+#include "convert/readers/tiff/tiff_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +25,7 @@
  * pixels. */
 enum { MOST_RATIO = 8 * 1032 };
 
-enum { ORIENTATION = 274, MOST_ICC = 1 << 26 };
+enum { MOST_ICC = 1 << 26 };
 
 typedef int opener(struct rows **r, const struct slide_file *file, struct rows_picture *p,
                    struct err *e);
@@ -147,7 +148,7 @@ static int open_strips(struct picture *v, const struct tiff_file *t, struct band
         return rejected(bad, e);
     const struct tiff_directory *d = tiff_file_directory(t, at);
     if (d) {
-        v->orientation = (int)(tiff_file_value(t, d, ORIENTATION, 0) & 0xf);
+        v->orientation = (int)(tiff_file_value(t, d, TIFF_FILE_ORIENTATION, 0) & 0xf);
         r = take_icc(v, t, d, e) ? -1 : 1;
         v->lacks_tag = lacks_tag(t, d);
     }

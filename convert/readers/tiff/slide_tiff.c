@@ -19,6 +19,7 @@
 #include "convert/readers/tiff/tiff_file.h"
 #include "convert/readers/tiff/tiff_level.h"
 #include "convert/readers/tiff/tiff_picture.h"
+#include "convert/readers/tiff/tiff_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>

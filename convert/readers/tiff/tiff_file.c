@@ -289,8 +289,8 @@ static bool eight_bytes(const struct tiff_file *t, const struct tiff_tag *tag, u
 
 uint64_t tiff_file_photometric(const struct tiff_file *t, const struct tiff_directory *d)
 {
-    enum { GRAY = 1, EXTRA_SAMPLES = 338 };
-    const struct tiff_tag *extra = tiff_directory_tag(d, EXTRA_SAMPLES);
+    enum { GRAY = 1 };
+    const struct tiff_tag *extra = tiff_directory_tag(d, TIFF_FILE_EXTRA_SAMPLES);
     const uint64_t colours =
         tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1) - (extra ? extra->count : 0);
     return tiff_file_value(t, d, TIFF_FILE_PHOTOMETRIC, colours == 3 ? RGB : GRAY);

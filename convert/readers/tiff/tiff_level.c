@@ -7,6 +7,7 @@
 #include "convert/readers/frame/slide_reader.h"
 #include "convert/readers/tiff/tiff_file.h"
 #include "convert/readers/tiff/tiff_picture.h"
+#include "convert/readers/tiff/tiff_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -187,45 +188,18 @@ int svs_thumbnail_keep(const struct slide_file *file, const struct svs_strips *s
 /* --- the directory --- */
 
 enum { LEAST_TILE = 8, MOST_TILE = 4096, MOST_THUMBNAIL = 1 << 26, MOST_SIDE = 1 << 14 };
-enum { MOST_TABLES = 1 << 20 };
-enum {
-    ROWS_PER_STRIP = 278,
-    ORIENTATION = 274,
-    FILL_ORDER = 266,
-    PREDICTOR = 317,
-    TABLES = 347,
-    COLOR_MAP = 320,
-    EXTRA_SAMPLES = 338
-};
 
-/* A directory that is read. */
-struct reading {
-    const struct tiff_file *t;
-    const struct tiff_directory *d;
-};
-
-static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
+static bool take_sizes(const struct tiff_reading *r, struct tiff_level *l)
 {
-    return tiff_file_value(r->t, r->d, tag, otherwise);
-}
-
-/* A tag whose values are small. */
-static int small(const struct reading *r, uint16_t tag, int otherwise)
-{
-    const uint64_t v = value(r, tag, (uint64_t)otherwise);
-    return v <= UINT16_MAX ? (int)v : 0;
-}
-
-static bool take_sizes(const struct reading *r, struct tiff_level *l)
-{
-    const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
-    const uint64_t cols = value(r, TIFF_FILE_TILE_WIDTH, 0);
-    const uint64_t rows = value(r, TIFF_FILE_TILE_LENGTH, 0);
+    const uint64_t width = tiff_value(r, TIFF_FILE_WIDTH, 0),
+                   height = tiff_value(r, TIFF_FILE_LENGTH, 0);
+    const uint64_t cols = tiff_value(r, TIFF_FILE_TILE_WIDTH, 0);
+    const uint64_t rows = tiff_value(r, TIFF_FILE_TILE_LENGTH, 0);
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
         rows < LEAST_TILE || cols > INT32_MAX || rows > INT32_MAX)
         return false;
     l->in_bands = cols > MOST_TILE || rows > MOST_TILE;
-    l->orientation = small(r, ORIENTATION, 1);
+    l->orientation = tiff_small(r, TIFF_FILE_ORIENTATION, 1);
     l->width = (int64_t)width;
     l->height = (int64_t)height;
     l->format.cols = (int64_t)cols;
@@ -235,96 +209,47 @@ static bool take_sizes(const struct reading *r, struct tiff_level *l)
     return true;
 }
 
-/* Of the numbers for JPEG 2000, Aperio's 33003 states the colours. In other files all are alike,
- * and the photometric tag states them. */
-static int compression_of(const struct reading *r, enum tiff_kind kind, int photometric)
-{
-    enum { JP2_LOSSY = 33004, JP2_OTHER = 34712 };
-    const int c = small(r, TIFF_FILE_COMPRESSION, 1);
-    if (kind == TIFF_APERIO ||
-        (c != TILE_J2K_YCBCR && c != TILE_J2K_RGB && c != JP2_LOSSY && c != JP2_OTHER))
-        return c;
-    return photometric == TILE_PHOTOMETRIC_YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
-}
-
 /* Are the samples bytes, in the usual order? */
-static bool has_plain_bytes(const struct reading *r)
+static bool has_plain_bytes(const struct tiff_reading *r)
 {
     enum { UNSIGNED = 1, UNDEFINED = 4 };
-    const int kind = small(r, TIFF_FILE_SAMPLE_FORMAT, UNSIGNED);
-    return small(r, TIFF_FILE_BITS, 1) == 8 && (kind == UNSIGNED || kind == UNDEFINED) &&
-           small(r, FILL_ORDER, 1) == 1 && small(r, TIFF_FILE_INK_SET, 1) == 1;
+    const int kind = tiff_small(r, TIFF_FILE_SAMPLE_FORMAT, UNSIGNED);
+    return tiff_small(r, TIFF_FILE_BITS, 1) == 8 && (kind == UNSIGNED || kind == UNDEFINED) &&
+           tiff_small(r, TIFF_FILE_FILL_ORDER, 1) == 1 && tiff_small(r, TIFF_FILE_INK_SET, 1) == 1;
 }
 
 /* Does the directory have a tile for each of R, G and B? So Bio-Formats writes OME-TIFF; it states
  * YCbCr where these are JPEG. In other files YCbCr in planes may be what it states. */
-static bool has_planes(const struct reading *r, enum tiff_kind kind, const struct tile_format *f)
+static bool has_planes(const struct tiff_reading *r, enum tiff_kind kind,
+                       const struct tile_format *f)
 {
-    return small(r, TIFF_FILE_PLANES, 1) == 2 && small(r, TIFF_FILE_SAMPLES, 1) == 3 &&
+    return tiff_small(r, TIFF_FILE_PLANES, 1) == 2 && tiff_small(r, TIFF_FILE_SAMPLES, 1) == 3 &&
            (f->photometric == TILE_PHOTOMETRIC_RGB ||
             (f->photometric == TILE_PHOTOMETRIC_YCBCR && f->compression == TILE_JPEG &&
              kind == TIFF_OME));
 }
 
-/* The bytes of a tag, to be free()d; NULL: there are none in the file. */
-static uint8_t *bytes_of(const struct reading *r, uint16_t number, size_t most, size_t *n)
-{
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, number);
-    char *bytes = tag ? tiff_file_bytes(r->t, tag, most) : NULL;
-    *n = bytes ? (size_t)tiff_tag_bytes(tag) : 0;
-    return (uint8_t *)bytes;
-}
-
-/* Reads the palette as 8 bits, as libtiff does. NULL: there is none. */
-static uint8_t *palette_of(const struct reading *r)
-{
-    enum { COLOURS = 256, ALL = 3 * COLOURS };
-    uint64_t v[ALL], most = 0;
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, COLOR_MAP);
-    if (!tag || tag->count != ALL || !tiff_file_values(r->t, tag, 0, ALL, v))
-        return NULL;
-    uint8_t *palette = memory_need(ALL, 1);
-    for (int k = 0; k < ALL; k++)
-        most = v[k] > most ? v[k] : most;
-    for (int k = 0; k < ALL; k++)
-        palette[3 * (k % COLOURS) + k / COLOURS] = (uint8_t)(most > UINT8_MAX ? v[k] >> 8 : v[k]);
-    return palette;
-}
-
-/* The samples behind the colours: alpha, or others. */
-static void take_extras(const struct reading *r, struct tile_format *f)
-{
-    uint64_t kind;
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, EXTRA_SAMPLES);
-    f->samples = small(r, TIFF_FILE_SAMPLES, 1);
-    for (int k = tile_colours(f); tag && k < f->samples && !f->alpha_at; k++)
-        if (tiff_file_values(r->t, tag, (uint64_t)(k - tile_colours(f)), 1, &kind) &&
-            (kind == 1 || kind == 2)) {
-            f->alpha_at = k;
-            f->is_multiplied = kind == 1;
-        }
-}
-
 /* The format of tiles or strips. False when this reader does not know it. */
-static bool take_format(const struct reading *r, enum tiff_kind kind, struct tile_format *f,
+static bool take_format(const struct tiff_reading *r, enum tiff_kind kind, struct tile_format *f,
                         bool *in_planes, uint8_t **owned)
 {
     f->photometric = (int)(tiff_file_photometric(r->t, r->d) & UINT16_MAX);
-    f->compression = compression_of(r, kind, f->photometric);
-    f->predictor = small(r, PREDICTOR, 1);
+    f->compression = tiff_compression(r, kind == TIFF_APERIO);
+    f->predictor = tiff_small(r, TIFF_FILE_PREDICTOR, 1);
+    f->samples = tiff_small(r, TIFF_FILE_SAMPLES, 1);
     *in_planes = has_planes(r, kind, f);
-    take_extras(r, f);
+    f->alpha_at = tiff_alpha(r, tile_colours(f), f->samples, &f->is_multiplied);
     if (*in_planes) {
         f->photometric = TILE_PHOTOMETRIC_GRAY;
         f->samples = 1;
-    } else if (small(r, TIFF_FILE_PLANES, 1) != 1)
+    } else if (tiff_small(r, TIFF_FILE_PLANES, 1) != 1)
         return false;
     if (f->photometric == TILE_PHOTOMETRIC_PALETTE)
-        f->palette = *owned = palette_of(r);
+        f->palette = *owned = tiff_palette(r);
     if (!tile_is_known(f) || (f->samples && f->samples < tile_colours(f)) || !has_plain_bytes(r))
         return false;
     if (f->compression == TILE_JPEG)
-        f->tables = *owned = bytes_of(r, TABLES, MOST_TABLES, &f->tables_bytes);
+        f->tables = *owned = tiff_tables(r, &f->tables_bytes);
     return true;
 }
 
@@ -369,17 +294,17 @@ static int check_places(const struct tiff_level *l, uint64_t file_bytes, struct 
                    outside, n);
 }
 
-static int take_places(const struct reading *r, struct tiff_level *l, struct err *e)
+static int take_places(const struct tiff_reading *r, struct tiff_level *l, struct err *e)
 {
     const int64_t n = n_places(l);
     if (tiff_file_check_tables(r->d, l->width, l->height, n, e) ||
-        tiff_picture_places(r->t, r->d, false, n, &l->places, e))
+        tiff_places(r, false, n, &l->places, e))
         return -1;
     return check_places(l, r->t->bytes, e);
 }
 
 /* Is the first tile that exists a JFIF stream? Those are YCbCr. */
-static bool has_jfif(const struct reading *r, const struct tiff_level *l)
+static bool has_jfif(const struct tiff_reading *r, const struct tiff_level *l)
 {
     uint8_t head[11];
     const int64_t n = l->cols * l->rows;
@@ -391,7 +316,7 @@ static bool has_jfif(const struct reading *r, const struct tiff_level *l)
 }
 
 /* Bio-Formats writes YCbCr streams and states RGB; it and tifffile read such files as YCbCr. */
-static void correct_colours(const struct reading *r, struct tiff_level *l)
+static void correct_colours(const struct tiff_reading *r, struct tiff_level *l)
 {
     l->is_jfif = l->pyramid->kind == TIFF_OME && l->format.compression == TILE_JPEG &&
                  l->format.photometric == TILE_PHOTOMETRIC_RGB && has_jfif(r, l);
@@ -401,21 +326,22 @@ static void correct_colours(const struct reading *r, struct tiff_level *l)
 
 /* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another
  * kind. */
-static bool take_mask_grid(const struct reading *r, const struct tiff_level *l, struct tile_grid *g,
-                           struct tile_place **places)
+static bool take_mask_grid(const struct tiff_reading *r, const struct tiff_level *l,
+                           struct tile_grid *g, struct tile_place **places)
 {
     struct err none = {0};
     const int64_t n = l->cols * l->rows;
-    g->format = (struct tile_format){.compression = small(r, TIFF_FILE_COMPRESSION, 1),
+    g->format = (struct tile_format){.compression = tiff_small(r, TIFF_FILE_COMPRESSION, 1),
                                      .photometric = TILE_PHOTOMETRIC_GRAY,
-                                     .predictor = small(r, PREDICTOR, 1),
+                                     .predictor = tiff_small(r, TIFF_FILE_PREDICTOR, 1),
                                      .cols = l->format.cols / 8,
                                      .rows = l->format.rows};
-    const bool known = small(r, TIFF_FILE_BITS, 1) == 1 && small(r, TIFF_FILE_SAMPLES, 1) == 1 &&
-                       l->format.cols % 8 == 0 && g->format.predictor == 1 &&
-                       g->format.compression != TILE_JPEG && tile_is_known(&g->format);
+    const bool known = tiff_small(r, TIFF_FILE_BITS, 1) == 1 &&
+                       tiff_small(r, TIFF_FILE_SAMPLES, 1) == 1 && l->format.cols % 8 == 0 &&
+                       g->format.predictor == 1 && g->format.compression != TILE_JPEG &&
+                       tile_is_known(&g->format);
     if (!known || tiff_file_check_tables(r->d, l->width, l->height, n, &none) ||
-        tiff_picture_places(r->t, r->d, false, n, places, &none))
+        tiff_places(r, false, n, places, &none))
         return false;
     g->places = *places;
     g->cols = l->cols;
@@ -444,11 +370,12 @@ static int apply_mask(const struct tile_grid *g, struct tiff_level *l, struct er
 }
 
 /* 1 or -1. */
-static int take_mask(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
+static int take_mask(const struct tiff_reading *r, struct tiff_level *l, int64_t level,
+                     struct err *e)
 {
     const uint64_t at = l->pyramid->masks[level];
     const bool masked = at && l->pyramid->kind > TIFF_PHILIPS && !l->in_planes;
-    const struct reading mask = {r->t, masked ? tiff_file_directory(r->t, at) : NULL};
+    const struct tiff_reading mask = {r->t, masked ? tiff_file_directory(r->t, at) : NULL};
     struct tile_grid g = {0};
     struct tile_place *places = NULL;
     int bad = 0;
@@ -461,14 +388,15 @@ static int take_mask(const struct reading *r, struct tiff_level *l, int64_t leve
 }
 
 /* The tiles of the open level. 1, 0 or -1. */
-static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t level, struct err *e)
+static int take_tiles(const struct tiff_reading *r, struct tiff_level *l, int64_t level,
+                      struct err *e)
 {
     const enum tiff_kind kind = l->pyramid->kind;
     if (!take_sizes(r, l))
         return 0;
     const bool known = take_format(r, kind, &l->format, &l->in_planes, &l->tables);
     const struct tile_format *f = &l->format;
-    const bool planes = small(r, TIFF_FILE_PLANES, 1) == 2;
+    const bool planes = tiff_small(r, TIFF_FILE_PLANES, 1) == 2;
     if (tiff_check_channels(tile_colours(f), f->samples, f->alpha_at, known || planes, e))
         return -1;
     if (!known) {
@@ -488,19 +416,21 @@ static int take_tiles(const struct reading *r, struct tiff_level *l, int64_t lev
 
 /* Is it the thumbnail? It has strips, is not marked as label (1) or macro (9), and has the slide's
  * proportions. */
-static bool is_thumbnail(const struct reading *r, double width, double height)
+static bool is_thumbnail(const struct tiff_reading *r, double width, double height)
 {
-    const double w = (double)value(r, TIFF_FILE_WIDTH, 0),
-                 h = (double)value(r, TIFF_FILE_LENGTH, 0);
-    return !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH) && value(r, TIFF_FILE_SUBFILE, 0) == 0 &&
-           w > 0 && h > 0 && fabs(w / h * (height / width) - 1) < 0.1;
+    const double w = (double)tiff_value(r, TIFF_FILE_WIDTH, 0),
+                 h = (double)tiff_value(r, TIFF_FILE_LENGTH, 0);
+    return !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH) &&
+           tiff_value(r, TIFF_FILE_SUBFILE, 0) == 0 && w > 0 && h > 0 &&
+           fabs(w / h * (height / width) - 1) < 0.1;
 }
 
 /* The strips of the thumbnail; none if they are no JPEG streams. */
-static int take_strips(const struct reading *r, struct svs_strips *s, struct err *e)
+static int take_strips(const struct tiff_reading *r, struct svs_strips *s, struct err *e)
 {
-    const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
-    const uint64_t rows = value(r, ROWS_PER_STRIP, height);
+    const uint64_t width = tiff_value(r, TIFF_FILE_WIDTH, 0),
+                   height = tiff_value(r, TIFF_FILE_LENGTH, 0);
+    const uint64_t rows = tiff_value(r, TIFF_FILE_ROWS_PER_STRIP, height);
     bool in_planes;
     if (width > MOST_SIDE || height > MOST_SIDE || rows < 1 ||
         !take_format(r, TIFF_APERIO, &s->format, &in_planes, &s->tables) ||
@@ -510,7 +440,7 @@ static int take_strips(const struct reading *r, struct svs_strips *s, struct err
     s->format.rows = (int64_t)(rows < height ? rows : height);
     s->height = (int64_t)height;
     const int64_t n = (s->height + s->format.rows - 1) / s->format.rows;
-    if (tiff_picture_places(r->t, r->d, true, n, &s->places, e))
+    if (tiff_places(r, true, n, &s->places, e))
         return errno ? -1 : 0;
     s->n = n;
     return 0;
@@ -527,7 +457,7 @@ static const struct tiff_directory *second_directory(const struct tiff_file *t)
 static int take_aperio(const struct tiff_file *t, struct tiff_level *l, double width, double height,
                        struct err *e)
 {
-    const struct reading r = {t, second_directory(t)};
+    const struct tiff_reading r = {t, second_directory(t)};
     l->has_thumbnail = r.d && is_thumbnail(&r, width, height);
     return l->has_thumbnail ? take_strips(&r, &l->thumbnail, e) : 0;
 }
@@ -535,11 +465,11 @@ static int take_aperio(const struct tiff_file *t, struct tiff_level *l, double w
 /* Level 0: the profile, and Aperio's thumbnail. 1, 0 or -1. */
 static int take_slide(const struct tiff_file *t, struct tiff_level *l, struct err *e)
 {
-    const struct reading r = {t, tiff_file_directory(t, l->pyramid->at[0])};
+    const struct tiff_reading r = {t, tiff_file_directory(t, l->pyramid->at[0])};
     if (!r.d)
         return 0;
-    const double width = (double)value(&r, TIFF_FILE_WIDTH, 0);
-    const double height = (double)value(&r, TIFF_FILE_LENGTH, 0);
+    const double width = (double)tiff_value(&r, TIFF_FILE_WIDTH, 0);
+    const double height = (double)tiff_value(&r, TIFF_FILE_LENGTH, 0);
     l->icc = tiff_file_icc(t, l->pyramid->at[0], &l->icc_bytes, &l->lost_icc);
     return l->pyramid->kind == TIFF_APERIO && take_aperio(t, l, width, height, e) ? -1 : 1;
 }
@@ -554,7 +484,7 @@ static int read_level(struct tiff_level *l, const struct tiff_file *t, int64_t l
         return bad;
     if (level >= p->levels)
         return slide_reject_level(p->levels, level, e);
-    const struct reading r = {t, tiff_file_directory(t, p->at[level])};
+    const struct tiff_reading r = {t, tiff_file_directory(t, p->at[level])};
     return r.d ? take_tiles(&r, l, level, e) : err_set(e, "its directory cannot be read again");
 }
 

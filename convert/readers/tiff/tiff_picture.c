@@ -2,7 +2,7 @@
 #include "convert/readers/tiff/tiff_picture.h"
 
 #include "common/base/memory.h"
-#include "common/base/read_at.h"
+#include "convert/readers/tiff/tiff_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,15 +11,6 @@
 #include <string.h>
 
 enum {
-    ROWS_PER_STRIP = 278,
-    STRIP_OFFSETS = 273,
-    STRIP_BYTES = 279,
-    FILL_ORDER = 266,
-    PREDICTOR = 317,
-    PALETTE_TAG = 320,
-    EXTRA_SAMPLES = 338,
-    JPEG_TABLES = 347,
-    MOST_TABLES = 1 << 20,
     MOST_SEGMENTS = 1 << 26,
     MOST_COLS = 1 << 20,
     PACKBITS = 32773,
@@ -31,14 +22,13 @@ enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, CMYK = 5, YCBCR = 6 };
 
 /* What is read of the directory, and from where. */
 struct reading {
-    const struct tiff_file *t;
-    const struct tiff_directory *d;
+    struct tiff_reading from;
     struct tiff_picture *p;
 };
 
 static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
 {
-    return tiff_file_value(r->t, r->d, tag, otherwise);
+    return tiff_value(&r->from, tag, otherwise);
 }
 
 static int other(struct err *e, const char *what)
@@ -51,8 +41,8 @@ static int take_sizes(const struct reading *r, struct err *e)
 {
     struct tiff_picture *p = r->p;
     const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
-    const uint64_t all = value(r, ROWS_PER_STRIP, UINT32_MAX);
-    p->in_strips = !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH);
+    const uint64_t all = value(r, TIFF_FILE_ROWS_PER_STRIP, UINT32_MAX);
+    p->in_strips = !tiff_directory_tag(r->from.d, TIFF_FILE_TILE_WIDTH);
     const uint64_t cols = p->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
     const uint64_t rows = !p->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
                           : all > height ? height
@@ -75,17 +65,13 @@ static int take_sizes(const struct reading *r, struct err *e)
 
 static int take_palette(const struct reading *r, struct err *e)
 {
-    uint64_t v[3 * 256];
-    bool wide = false;
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, PALETTE_TAG);
-    if (!tag || tag->count != 3 * 256 || !tiff_file_values(r->t, tag, 0, 3 * 256, v)) {
+    uint8_t *palette = tiff_palette(&r->from);
+    if (!palette) {
         err_set(e, "its palette is damaged; copy the file again");
         return ROWS_DAMAGED;
     }
-    for (int k = 0; k < 3 * 256; k++)
-        wide |= v[k] > 255;
-    for (int k = 0; k < 3 * 256; k++)
-        r->p->palette[k % 256][k / 256] = (uint8_t)(wide ? v[k] >> 8 : v[k]);
+    memcpy(r->p->palette, palette, sizeof r->p->palette);
+    free(palette);
     return 0;
 }
 
@@ -106,51 +92,19 @@ static int colours_of(const struct tiff_picture *p, bool is_cmyk)
 static int name_samples(const struct reading *r, const char *what, struct err *e)
 {
     char text[160];
-    tiff_file_name_tiles(r->t, r->d, text, sizeof text);
+    tiff_file_name_tiles(r->from.t, r->from.d, text, sizeof text);
     err_set(e, "its %s; %s", text, what);
     return ROWS_OTHER;
-}
-
-int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, struct err *e)
-{
-    if (samples <= colours || has_alpha || (colours > 1 && leave))
-        return 0;
-    return err_set(e,
-                   "its pixels have %d samples of %s, and ExtraSamples states no alpha: they are "
-                   "channels; write the one that matters to a file of its own first",
-                   samples, colours == 1 ? "gray" : "colour");
-}
-
-void tiff_note_left_out(int n, char *note, size_t size)
-{
-    if (n > 0)
-        snprintf(note, size, "%d sample%s per pixel beside the colours %s left out", n,
-                 n == 1 ? "" : "s", n == 1 ? "is" : "are");
-}
-
-/* The samples behind the colours: alpha, or others. */
-static void take_extras(const struct reading *r, int colours)
-{
-    uint64_t kind;
-    struct tiff_picture *p = r->p;
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, EXTRA_SAMPLES);
-    for (int k = colours; tag && k < p->samples && !p->alpha_at; k++)
-        if (tiff_file_values(r->t, tag, (uint64_t)(k - colours), 1, &kind) &&
-            (kind == 1 || kind == 2)) {
-            p->alpha_at = k;
-            p->is_multiplied = kind == 1;
-        }
-    p->n_left_out = p->samples - colours - (p->alpha_at > 0);
 }
 
 /* OME-TIFF of Bio-Formats states YCbCr where planes of R, G and B are JPEG. */
 static bool is_ome(const struct reading *r)
 {
     char text[512];
-    const struct tiff_directory *d = tiff_file_directory(r->t, r->t->first);
+    const struct tiff_directory *d = tiff_file_directory(r->from.t, r->from.t->first);
     if (!d)
         return false;
-    tiff_file_text(r->t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    tiff_file_text(r->from.t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     return strstr(text, "openmicroscopy.org") != NULL;
 }
 
@@ -161,9 +115,9 @@ static int take_samples(const struct reading *r, struct err *e)
     const uint64_t format = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
     const bool whole = p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ||
                        p->compression == TILE_J2K_RGB;
-    p->photometric = (int)(tiff_file_photometric(r->t, r->d) & 0xffff);
-    p->predictor = (int)(value(r, PREDICTOR, 1) & 0xffff);
-    p->fill_order = value(r, FILL_ORDER, 1) == 2 ? 2 : 1;
+    p->photometric = (int)(tiff_file_photometric(r->from.t, r->from.d) & 0xffff);
+    p->predictor = (int)(value(r, TIFF_FILE_PREDICTOR, 1) & 0xffff);
+    p->fill_order = value(r, TIFF_FILE_FILL_ORDER, 1) == 2 ? 2 : 1;
     if (value(r, TIFF_FILE_BITS, 1) != 8 || (format != 1 && format != 4))
         return name_samples(r, "only unsigned 8-bit RGB and gray are converted", e);
     if (!whole && !tiff_rows_know(p->compression))
@@ -176,7 +130,8 @@ static int take_samples(const struct reading *r, struct err *e)
     if (colours == 0)
         return name_samples(r, "only RGB, gray, palettes and CMYK are converted", e);
     p->samples = (int)(samples & UINT16_MAX);
-    take_extras(r, colours);
+    p->alpha_at = tiff_alpha(&r->from, colours, p->samples, &p->is_multiplied);
+    p->n_left_out = p->samples - colours - (p->alpha_at > 0);
     if (tiff_check_channels(colours, p->samples, p->alpha_at, !whole, e))
         return ROWS_OTHER;
     if (samples < (uint64_t)colours || samples > TIFF_MOST_SAMPLES ||
@@ -192,55 +147,13 @@ static int take_samples(const struct reading *r, struct err *e)
 static int take_tables(const struct reading *r, struct err *e)
 {
     struct tiff_picture *p = r->p;
-    const struct tiff_tag *tag = tiff_directory_tag(r->d, JPEG_TABLES);
-    const uint64_t n = tag ? tiff_tag_bytes(tag) : 0;
-    if (p->compression != TILE_JPEG || n == 0)
+    const struct tiff_tag *tag = tiff_directory_tag(r->from.d, TIFF_FILE_JPEG_TABLES);
+    if (p->compression != TILE_JPEG || !tag || tiff_tag_bytes(tag) == 0)
         return 0;
-    if (n > MOST_TABLES || tag->at > r->t->bytes || n > r->t->bytes - tag->at) {
-        err_set(e, "its JPEG tables are not in the file; copy the file again");
-        return ROWS_DAMAGED;
-    }
-    if (!(p->tables = memory_try((size_t)n, 1, e)))
-        return -1;
-    p->tables_bytes = (size_t)n;
-    return read_at(r->t->fd, tag->at, p->tables, (size_t)n) == n ? 0 : err_sys(e, "cannot read");
-}
-
-/* The values of a table of n segments, or NULL without one. */
-static uint64_t *table(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number,
-                       uint16_t otherwise, int64_t n)
-{
-    const struct tiff_tag *tag = tiff_directory_tag(d, number);
-    tag = tag ? tag : tiff_directory_tag(d, otherwise);
-    if (!tag || tag->count < (uint64_t)n || (uint64_t)n > t->bytes)
-        return NULL;
-    uint64_t *v = malloc((size_t)n * sizeof *v);
-    if (v && tiff_file_values(t, tag, 0, (size_t)n, v))
-        return v;
-    free(v);
-    return NULL;
-}
-
-int tiff_picture_places(const struct tiff_file *t, const struct tiff_directory *d, bool strips,
-                        int64_t n, struct tile_place **places, struct err *e)
-{
-    uint64_t *at = table(t, d, strips ? STRIP_OFFSETS : TIFF_FILE_TILE_OFFSETS, STRIP_OFFSETS, n);
-    uint64_t *bytes = table(t, d, strips ? STRIP_BYTES : TIFF_FILE_TILE_BYTES, STRIP_BYTES, n);
-    const bool stated =
-        tiff_directory_tag(d, STRIP_BYTES) || tiff_directory_tag(d, TIFF_FILE_TILE_BYTES);
-    struct tile_place *list = at && (bytes || !stated) ? malloc((size_t)n * sizeof *list) : NULL;
-    for (int64_t k = 0; list && k < n; k++) {
-        const uint64_t end = k + 1 < n && at[k + 1] > at[k] ? at[k + 1] : t->bytes;
-        list[k] = (struct tile_place){at[k], bytes ? bytes[k] : end > at[k] ? end - at[k] : 0};
-    }
-    free(at);
-    free(bytes);
-    *places = list;
-    if (list)
+    p->tables = tiff_tables(&r->from, &p->tables_bytes);
+    if (p->tables)
         return 0;
-    if (slide_may_pass(errno))
-        return err_sys(e, "cannot read its directories");
-    err_set(e, "damaged: its tables do not have %" PRId64 " entries; copy the slide again", n);
+    err_set(e, "its JPEG tables are not in the file; copy the file again");
     return ROWS_DAMAGED;
 }
 
@@ -249,8 +162,7 @@ static int take_places(const struct reading *r, struct err *e)
     struct tiff_picture *p = r->p;
     if (p->across > MOST_SEGMENTS / p->down)
         return other(e, "it has too many strips");
-    return tiff_picture_places(r->t, r->d, p->in_strips, p->across * p->down * p->planes,
-                               &p->places, e);
+    return tiff_places(&r->from, p->in_strips, p->across * p->down * p->planes, &p->places, e);
 }
 
 /* Bytes of pixels per byte of a file: deflate packs 1,032 bytes into one, LZW up to 2,731 and
@@ -273,7 +185,7 @@ static int check_bytes(const struct reading *r, struct err *e)
     double pixels = 0;
     for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
         pixels += p->places[k].bytes > 0 ? segment : 0;
-    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->t->bytes + 1))
+    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->from.t->bytes + 1))
         return 0;
     if (pixels <= 0)
         err_set(e, "nothing of it was scanned: all its tiles or strips are missing");
@@ -283,18 +195,9 @@ static int check_bytes(const struct reading *r, struct err *e)
     return ROWS_DAMAGED;
 }
 
-/* Of the numbers for JPEG 2000, all are alike here: the photometric tag states the colours. */
-static int compression_of(const struct reading *r)
-{
-    const uint64_t c = value(r, TIFF_FILE_COMPRESSION, 1);
-    if (c < 33003 || (c > 33005 && c != 34712) || c > UINT16_MAX)
-        return c > UINT16_MAX ? 0 : (int)c;
-    return tiff_file_photometric(r->t, r->d) == YCBCR ? TILE_J2K_YCBCR : TILE_J2K_RGB;
-}
-
 static int read_directory(struct reading *r, struct err *e)
 {
-    r->p->compression = compression_of(r);
+    r->p->compression = tiff_compression(&r->from, false);
     int bad = take_sizes(r, e);
     bad = bad ? bad : take_samples(r, e);
     bad = bad ? bad : take_tables(r, e);
@@ -308,9 +211,9 @@ int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uin
     struct reading r = {.p = p};
     *p = (struct tiff_picture){.file = file, .conflict = memory_need(1, sizeof *p->conflict)};
     errno = 0;
-    r.t = tiff_file_of(file);
-    r.d = r.t ? tiff_file_directory(r.t, at) : NULL;
-    if (!r.d) {
+    r.from.t = tiff_file_of(file);
+    r.from.d = r.from.t ? tiff_file_directory(r.from.t, at) : NULL;
+    if (!r.from.d) {
         if (slide_may_pass(errno))
             return err_sys(e, "cannot read its directories");
         err_set(e, "its directory cannot be read; copy the slide again");

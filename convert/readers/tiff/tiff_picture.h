@@ -27,18 +27,6 @@ struct bands_picture tiff_picture_bands(const struct tiff_picture *p);
 /* The whole picture, [height][width][3] u8, to be free()d. NULL: damaged, or errno may pass. */
 uint8_t *tiff_picture_rgb(const struct tiff_picture *p, struct err *e);
 
-/* Where the n strips or tiles of a directory lie, to be free()d. Files that state no counts of
- * bytes are read up to the next segment, or to the end. 0, ROWS_DAMAGED or -1. */
-int tiff_picture_places(const struct tiff_file *t, const struct tiff_directory *d, bool strips,
-                        int64_t n, struct tile_place **places, struct err *e);
-
-/* Samples beside the colours that are neither alpha nor can be left out (`leave`) are channels:
- * -1. */
-int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, struct err *e);
-
-/* One line about n samples per pixel that are not stored; "" for none. */
-void tiff_note_left_out(int n, char *note, size_t size);
-
 /* How the JPEG streams that were read contradict the photometric tag, and what was done; NULL: they
  * do not. */
 const char *tiff_picture_contradiction(const struct tiff_picture *p);
