@@ -246,6 +246,16 @@ def test_pictures_that_state_rgb_and_ycbcr():
         expect(said == words and ("read as YCbCr" in p.err) == bool(words), "%s: %r, %s", name, said, p.err)
 
 
+def test_the_warning_of_a_stream_is_named():
+    """Bytes before a marker: the message was what libjpeg says last, such as \"End Of Image\"."""
+    stream = Level(svs()).tiles[0]
+    first = 4 + struct.unpack_from(">H", stream, 4)[0]  # behind SOI and a segment
+    stream = stream[:first] + b"\x11\x22\x33" + stream[first:]
+    paths = [put_file(os.path.join(tmp(), "a.jpg"), stream)] + [column(os.path.join(tmp(), "a.tif"), YCBCR, [stream], tiles) for tiles in (True, False)]
+    for path in paths:
+        says(convert(path, status=1)[1].err, "3 extraneous bytes before marker")
+
+
 def with_pillow():
     try:
         from PIL import Image

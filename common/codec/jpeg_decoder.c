@@ -48,9 +48,11 @@ static void on_error(j_common_ptr jpeg)
     longjmp(d->failed, 1);
 }
 
+/* The first warning; libjpeg counts them itself. What it says later would hide the cause. */
 static void on_message(j_common_ptr jpeg)
 {
-    (void)jpeg; /* libjpeg counts warnings itself */
+    struct jpeg_decoder *d = jpeg->client_data;
+    jpeg->err->format_message(jpeg, d->message);
 }
 
 static int no_memory(struct err *e)
@@ -316,10 +318,8 @@ static int judge(struct jpeg_decoder *d, const struct jpeg_picture *p, struct er
 {
     struct jpeg_decompress_struct *j = &d->jpeg;
     const size_t unread = j->src->bytes_in_buffer;
-    if (d->manager.num_warnings > 0) {
-        d->manager.format_message((j_common_ptr)j, d->message);
+    if (d->manager.num_warnings > 0)
         return err_set(e, "%s", d->message);
-    }
     if (j->output_scanline < j->output_height) { /* only a part was wanted */
         jpeg_abort_decompress(j);
         return 0;

@@ -45,9 +45,11 @@ static void on_error(j_common_ptr jpeg)
     longjmp(r->failed, 1);
 }
 
+/* The first warning; libjpeg counts them itself. What it says later would hide the cause. */
 static void on_message(j_common_ptr jpeg)
 {
-    (void)jpeg; /* libjpeg counts warnings itself */
+    struct jpeg_rows *r = jpeg->client_data;
+    jpeg->err->format_message(jpeg, r->message);
 }
 
 /* Called while all scans of a progressive stream are read: that takes long before the first row. */
@@ -289,10 +291,7 @@ int jpeg_rows_next(struct jpeg_rows *r, uint8_t *out, struct err *e)
     if (r->jpeg.output_scanline >= r->jpeg.output_height)
         return err_set(e, "it has no further rows");
     jpeg_read_scanlines(&r->jpeg, &line, 1);
-    if (r->manager.num_warnings == 0)
-        return 0;
-    r->manager.format_message((j_common_ptr)&r->jpeg, r->message);
-    return err_set(e, "%s", r->message);
+    return r->manager.num_warnings == 0 ? 0 : err_set(e, "%s", r->message);
 }
 
 void jpeg_rows_close(struct jpeg_rows *r)
