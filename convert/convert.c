@@ -600,8 +600,10 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
         open_slide(c, e) || convert(c, target, report, e) || add_image(c, target, report, e) ? -1
                                                                                              : 0;
     report->seconds = clock_now() - begun;
-    if (r || report->outcome == CONVERT_SKIPPED)
-        publish_clean(target); /* what a killed run has left */
+    if (r || report->outcome == CONVERT_SKIPPED) { /* what a killed run has left */
+        publish_clean(target);
+        zarr_image_clean(target);
+    }
     convert_free(c);
     return r;
 }

@@ -459,6 +459,8 @@ static void died(void *ctx, int64_t k, int status, void *answer)
     const struct input *i = &b->in.list[k];
     struct answer *a = answer;
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (i->target)
+        zarr_image_clean(i->target);
     a->bad = 1;
     a->stopped = stop_signal() != 0;
     if (number == SIGKILL || (!number && WEXITSTATUS(status) == EXIT_TROUBLE))

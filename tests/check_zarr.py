@@ -198,6 +198,9 @@ def test_a_second_run_completes_what_is_missing():
     os.makedirs(os.path.join(out, ".a.ome.zarr.part", "1", "c", "0", "0"))  # what a killed run has left
     file_in(os.path.join(out, ".a.ome.zarr.part", "1", "c", "0", "0", "0"))
     again("its OME-Zarr image was made")
+    os.makedirs(os.path.join(out, ".a.ome.zarr.part", "0"))
+    run(WSI2H5, "-q", "-o", out, "--codec", "zstd", path)  # also a run without --zarr
+    expect(unfinished(a) == [], "%s", unfinished(a))
     again("1 converted", options=("--force",))
     shutil.copy(slide("--seed", "2"), path)  # the slide changes: the old image must not stay
     again("replaced, because", "1 converted")
@@ -337,6 +340,21 @@ def test_a_full_disk():
     expect(p.returncode == 5 and line["detail"] == "disk", "%d: %s", p.returncode, line)
     says(line["message"], "its store", "is whole, but has no OME-Zarr image", "No space left")
     expect(sorted(os.listdir(out)) == ["failed.csv", "slide.h5"], "%s", os.listdir(out))
+
+
+@later("ci")
+def test_an_allocation_fails():
+    """The store is whole or not there, and so is the image."""
+    path = os.path.join(tmp(), "out", "a.h5")
+    os.mkdir(os.path.dirname(path))
+    for kind in (("--codec", "keep"), ("--codec", "zstd")):
+        argv = [WSI2H5, "--zarr", "-q", "-j", "1", "-o", path, *kind, slide(size="700x600")]
+        for ran, place in failing_allocations(argv, path, most=1):
+            left = sorted(os.listdir(os.path.dirname(path)))
+            crashed = ran.status < 0  # inside a library
+            expect(crashed or ran.status in (0, 1, 5) and unfinished(path) == [], "%s: status %d: %s: %s", place, ran.status, left, ran.err)
+            expect(ran.status != 0 or left == ["a.h5", "a.ome.zarr"], "%s: %s", place, left)
+            shutil.rmtree(image_of(path), ignore_errors=True)
 
 
 if __name__ == "__main__":

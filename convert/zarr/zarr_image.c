@@ -444,6 +444,19 @@ static char *part_of(const char *image)
     return memory_print("%.*s.%s.part", (int)(name - image), image, name);
 }
 
+void zarr_image_clean(const char *store)
+{
+    struct err ignored;
+    char *path = zarr_image_path(store), *part = part_of(path);
+    const int fd = open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) /* nobody is making it */
+        remove_tree(part, &ignored);
+    if (fd >= 0)
+        close(fd);
+    free(part);
+    free(path);
+}
+
 int zarr_image_make(const char *store, bool fresh, int threads, const atomic_int *threads_now,
                     bool *made, struct err *e)
 {

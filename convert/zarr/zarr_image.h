@@ -18,6 +18,8 @@
 
 /* "stores/slide.h5" to "stores/slide.ome.zarr", to be free()d. */
 char *zarr_image_path(const char *store);
+/* Removes what a process that died has left of an unfinished image beside the store. */
+void zarr_image_clean(const char *store);
 /* Can this build make images? If not, *e says what it lacks. */
 int zarr_image_check(struct err *e);
 /*
