@@ -173,6 +173,8 @@ def test_as_many_processes_write_as_a_run_on_gpus_can_use():
     need_stub()
     folder, few = slow(9), slow(7)
     for wanted, j, where, options in (0, "2", folder, ()), (1, "4", folder, ()), (2, "8", folder, ()), (8, "64", folder, ()), (0, "8", few, ()), (0, "8", folder, ("--memory", "512M")):
+        if SAN and not wanted:
+            continue  # as below
         p, most = begin(where, tmp(), "-q", "-j", j, *options, program=STUB, device="cuda"), 0
         while p.poll() is None:
             most = max(most, len(members(p)))
