@@ -779,6 +779,17 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
     says(local(out, "--gpus", "1", "--h5spec", "--device cpu", slide, status=2, env=dict(TOOLS, H5SPEC=cuda)).err, "contradict")
 
 
+def test_a_gpu_has_eight_cores_where_all_nodes_with_gpus_have_them():
+    (slide,), cuda = slides(1), h5spec_with("cpu, cuda")
+    for nodes, gpus, cores in ((["16 gpu:h100:2(S:0-1)", "64 (null)"], 1, 8), (["16 gpu:2", "32 gpu:2"], 2, 16), (["16 gpu:4", "32 gpu:4"], 4, 4),
+                               (["4 gpu:2", "64 gpu:8"], 1, 4), (["64 (null)"], 1, 4), (["64 gpu:8"], 0, 4)):
+        slurm = Slurm()
+        slurm.command("sinfo", "print(%r)" % "\n".join(nodes))
+        slurm.corpus("run", new_out(), "--gpus", str(gpus), slide, H5SPEC=cuda)
+        asked = [w for job in ("convert", "process") for argv in slurm.submitted(job) for w in argv if w.startswith("--cpus-per-task")]
+        expect(asked == ["--cpus-per-task=4", "--cpus-per-task=%d" % cores], "%s, %d: %s", nodes, gpus, asked)
+
+
 def test_submissions_can_be_looked_at_first_and_what_is_refused_is_reported():
     slurm = Slurm()
     p = slurm.corpus("run", new_out(), "--gpus", "0", "--dry-run", *slides(2), "--", "--account=lab")

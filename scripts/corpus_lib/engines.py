@@ -28,6 +28,7 @@ End = collections.namedtuple("End", "text failed node")  # how a task ended; nod
 AWAY = (r"(?i)unable to contact|timed out|connection (refused|reset|closed)|try again|communication failure|"
         r"commlib|unable to send|can.t connect|can.t get (answer|configuration)|not responding|unreachable|"
         r"slurmctld.*(down|starting)|qmaster.*(down|not)|backup controller")
+OF_TASK, OF_GPU = 4, 8  # cores that a task asks for; per GPU (tests/FIGURES.md, GPUs)
 STUCK = {r"requeued held|JobHeld": "scontrol release %s", r"DependencyNeverSatisfied": "scancel %s, and run again",
          r"BadConstraints|PartitionDown|PartitionNodeLimit|InvalidAccount|InvalidQOS": "scontrol show job %s"}
 
@@ -74,10 +75,16 @@ class Slurm:
         found = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config").stdout)
         return max(1, int(found.group(1)) - 1) if found else 1000
 
+    def cores(self, gpus):
+        """Of a task: OF_GPU for each GPU, if every node with GPUs has as many."""
+        rows = [line.split() for line in question("sinfo", "-h", "-N", "-o", "%c %G").stdout.split("\n")] if gpus and shutil.which("sinfo") else []
+        nodes = [int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit() and "gpu" in row[1]]
+        return OF_GPU * gpus if nodes and min(nodes) >= OF_GPU * gpus else OF_TASK
+
     def command(self, kind, argv, log, tasks, at_once, after, options, gpus, mark):
         """Messages go to LOG, where %s is the task; `mark` finds the job again."""
         command = ["sbatch", "--comment=" + mark, "--parsable", "--export=ALL", "--open-mode=append", "--requeue",
-                   "--job-name=corpus-" + kind, "--output=" + log.replace("%s", "%a"), "--cpus-per-task=4"]
+                   "--job-name=corpus-" + kind, "--output=" + log.replace("%s", "%a"), "--cpus-per-task=%d" % self.cores(gpus)]
         if not any(w.startswith("--mem") for w in options):
             command.append("--mem-per-cpu=1G")
         if tasks:
