@@ -26,6 +26,7 @@ def slide(*kind, size="1501x1101", **how):
 def converted(path, *options, status=0, out=None, **how):
     """(process, [store]) of `wsi2h5 --zarr`."""
     out = out or tempfile.mkdtemp(dir=tmp())
+    options += () if "--codec" in options else ("--codec", "keep")
     p = run(WSI2H5, "--zarr", "-o", out, *options, path, status=status, **how)
     return p, sorted(glob.glob(os.path.join(glob.escape(out), "*.h5")))
 
@@ -104,7 +105,7 @@ def check_image(path):
         expect(got.shape == want.shape, "%s", got.shape)
         apart = np.abs(got.astype(int) - want)
         expect((codec == "zstd") == (a["codec"] != "jpeg"), "%s", codec)
-        expect((apart.max() == 0) if codec == "zstd" else apart.mean() < 3, "%s: level %d is %g apart", path, k, apart.mean())
+        expect((apart.max() == 0) if codec == "zstd" else apart.mean() < 6, "%s: level %d is %g apart", path, k, apart.mean())
     expect(max(want.shape[:2]) <= 512 < max(want.shape[:2]) * 2, "%s", want.shape)
 
 
