@@ -391,8 +391,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
         store_abort(c->writer);
         return -1;
     }
-    c->info = *store_written(c->writer); /* with the counts of tiles */
-    return store_commit(c->writer, bytes, e);
+    return store_commit(c->writer, &c->info, bytes, e);
 }
 
 /* As make_store. If a tile cannot be kept as it is, begins again with the default codec. */

@@ -249,6 +249,9 @@ def test_json_line_of_a_slide():
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
     expect(j["status"] == "done" and j["reader"] == "svs" and (j["input"], j["kind"]) == (slide, "slide"), "json %s", j)
     expect(j["store_bytes"] == os.path.getsize(j["store"]), "store_bytes")
+    kept = json_lines(run(H5SPEC, "info", "--json", j["store"]).out)[0]
+    differ = {k: (v, kept[k]) for k, v in j.items() if k in kept and k not in ("input", "kind", "status", "time", "host", "seconds") and v != kept[k]}
+    expect(j["content_crc32"] > 0 and not differ, "not as in h5spec info: %s", differ)
     (j,) = json_lines(run(WSI2H5, "--json", "-o", out, slide).out)
     expect(j["status"] == "skipped", "json %s", j)
 

@@ -102,5 +102,5 @@ int main(int argc, char **argv)
                 return fail(&e);
         }
     int64_t bytes;
-    return store_commit(out, &bytes, &e) ? fail(&e) : 0;
+    return store_commit(out, NULL, &bytes, &e) ? fail(&e) : 0;
 }

@@ -69,7 +69,7 @@ static int write_store(const char *codec, struct err *e)
         r = put(w, &p, c, k, e);
     codec_free(c);
     if (r == 0)
-        return store_commit(w, &bytes, e);
+        return store_commit(w, NULL, &bytes, e);
     store_abort(w);
     return -1;
 }

@@ -391,12 +391,14 @@ const struct store_info *store_written(const struct store_writer *w)
     return &w->info;
 }
 
-int store_commit(struct store_writer *w, int64_t *bytes, struct err *e)
+int store_commit(struct store_writer *w, struct store_info *info, int64_t *bytes, struct err *e)
 {
     assert(!w->file.failed && w->number == w->info.group_count);
     int r = checked(w, finish_file(w, e));
     if (r == 0)
         r = h5_file_commit(&w->file, bytes, e);
+    if (info)
+        *info = w->info;
     store_abort(w);
     return r;
 }

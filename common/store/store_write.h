@@ -50,8 +50,9 @@ int store_put_chunk(struct store_writer *w, const void *bytes, size_t n, uint32_
  */
 const struct store_info *store_written(const struct store_writer *w);
 /* Finishes, publishes and frees. On failure the final name is untouched, with the one exception
- * that publish_commit() has. *bytes gets the file's size. */
-int store_commit(struct store_writer *w, int64_t *bytes, struct err *e);
+ * that publish_commit() has. *info gets what the store holds, with counts and checksum; NULL is
+ * allowed. *bytes gets the file's size. */
+int store_commit(struct store_writer *w, struct store_info *info, int64_t *bytes, struct err *e);
 /* Drops everything. NULL is allowed. */
 void store_abort(struct store_writer *w);
 
