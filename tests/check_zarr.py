@@ -205,7 +205,11 @@ def test_a_second_run_completes_what_is_missing():
     again("1 converted", options=("--force",))
     shutil.copy(slide("--seed", "2"), path)  # the slide changes: the old image must not stay
     again("replaced, because", "1 converted")
-    run(WSI2H5, "--force", "-q", "-o", out, "--codec", "zstd", slide("--seed", "3", name="a"), status=None)
+    shard = os.path.join(image, "0/c/0/0/0")  # a link that leads to whatever store lies there
+    os.unlink(shard)
+    os.symlink("../../../../../a.h5", shard)
+    run(WSI2H5, "--force", "-q", "-o", out, "--codec", "zstd", "--no-tissue", path)
+    again("its OME-Zarr image was made", options=("--no-tissue",))
 
 
 def file_in(path):
@@ -352,7 +356,7 @@ def test_an_allocation_fails():
         argv = [WSI2H5, "--zarr", "-q", "-j", "1", "-o", path, *kind, slide(size="700x600")]
         for ran, place in failing_allocations(argv, path, most=1):
             left = sorted(os.listdir(os.path.dirname(path)))
-            crashed = ran.status < 0  # inside a library
+            crashed = ran.status < 0 or ran.status == 255  # inside a library
             expect(crashed or ran.status in (0, 1, 5) and unfinished(path) == [], "%s: status %d: %s: %s", place, ran.status, left, ran.err)
             expect(ran.status != 0 or left == ["a.h5", "a.ome.zarr"], "%s: %s", place, left)
             shutil.rmtree(image_of(path), ignore_errors=True)
