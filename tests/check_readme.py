@@ -112,9 +112,10 @@ def scratch(name):
     d = os.path.join(tmp(), "tree")
     top = lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set())
     shutil.copytree(ROOT, d, ignore=top)
-    keep = lambda folder, names: [n for n in names if n.endswith(".new") or os.path.isdir(os.path.join(folder, n)) and n not in
-                                  ("common", "convert", "process", "cuda", "tests")]  # *.new: of a make beside this
-    shutil.copytree(BUILD, os.path.join(d, "build"), ignore=keep)
+    ours = ("common", "convert", "process", "cuda", "tests")  # with their objects, so that little is built again
+    other = lambda folder, names: [n for n in names if n.endswith(".new") or  # of a make that runs beside this
+                                   folder == BUILD and os.path.isdir(os.path.join(BUILD, n)) and n not in ours]
+    shutil.copytree(BUILD, os.path.join(d, "build"), ignore=other)
     os.makedirs(os.path.join(d, "slides"))
     for n, size in (("a", "1500x2100"), ("b", "900x700"), ("c", "1300x800")):
         shutil.copy(made("--size", size, "--seed", str(ord(n)), name=n), os.path.join(d, "slides", n + ".svs"))
