@@ -174,6 +174,15 @@ int publish_create(const char *path, mode_t mode)
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
+FILE *publish_create_stream(const char *path)
+{
+    const int fd = publish_create(path, 0666);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && !f)
+        close(fd);
+    return f;
+}
+
 static char *shown_path; /* NULL: nobody looks */
 
 void publish_show(char *shown)

@@ -27,6 +27,8 @@
 /* Creates a file for reading and writing, which must not exist, and follows no link: how every file
  * of ours begins. The descriptor, or -1: errno says why. */
 int publish_create(const char *path, mode_t mode);
+/* The same as a stream, with mode 0666. NULL: errno says why; a file that was created stays. */
+FILE *publish_create_stream(const char *path);
 
 struct publish {
     char *final_path; /* owned */

@@ -44,6 +44,19 @@ int write_whole(int fd, const void *bytes, size_t n)
     return 0;
 }
 
+int write_at(int fd, uint64_t at, const void *bytes, size_t n)
+{
+    for (size_t have = 0; have < n;) {
+        const ssize_t done = pwrite(fd, (const char *)bytes + have, n - have, (off_t)(at + have));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return -1;
+        have += (size_t)done;
+    }
+    return 0;
+}
+
 /* --- streams --- */
 
 enum { STEP_MS = 100 }; /* between two looks for a signal */

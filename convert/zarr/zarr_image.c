@@ -169,12 +169,9 @@ static void print_image(FILE *f, const struct image *m)
 static FILE *create(const struct image *m, const char *name, struct err *e)
 {
     char *path = memory_print("%s/%s", m->part, name);
-    const int fd = publish_create(path, 0666);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *f = publish_create_stream(path);
     if (!f)
         err_sys(e, "cannot create %s", name);
-    if (!f && fd >= 0)
-        close(fd);
     free(path);
     return f;
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/publish.h"
+#include "common/base/read_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,25 +65,12 @@ size_t zarr_index_end(unsigned char *index, int64_t n)
 
 /* --- behind a store --- */
 
-static int read_all(int fd, void *to, size_t n, off_t at, struct err *e)
+static int read_part(int fd, void *to, size_t n, off_t at, struct err *e)
 {
-    const ssize_t got = pread(fd, to, n, at);
-    if (got < 0)
-        return err_sys(e, "cannot read the store");
-    return (size_t)got == n ? 0 : err_set(e, "the store is truncated; " ERR_MAKE_AGAIN);
-}
-
-static int write_all(int fd, const unsigned char *from, size_t n, off_t at, struct err *e)
-{
-    while (n > 0) {
-        const ssize_t done = pwrite(fd, from, n, at);
-        if (done < 0 && errno != EINTR)
-            return err_sys(e, "cannot write the index behind the store");
-        from += done < 0 ? 0 : done;
-        at += done < 0 ? 0 : done;
-        n -= done < 0 ? 0 : (size_t)done;
-    }
-    return 0;
+    if (read_at(fd, (uint64_t)at, to, n) == n)
+        return 0;
+    return errno ? err_sys(e, "cannot read the store")
+                 : err_set(e, "the store is truncated; " ERR_MAKE_AGAIN);
 }
 
 /* Where HDF5's part of the file ends. */
@@ -90,7 +78,7 @@ static int find_end(int fd, off_t size, off_t *end, struct err *e)
 {
     unsigned char head[HEAD];
     uint64_t v = 0;
-    if (read_all(fd, head, sizeof head, 0, e))
+    if (read_part(fd, head, sizeof head, 0, e))
         return -1;
     for (int k = 0; k < 8; k++)
         v |= (uint64_t)head[END_OF_HDF5 + k] << 8 * k;
@@ -108,7 +96,7 @@ static int has_index(int fd, off_t end, off_t size, const unsigned char *index, 
     if (size < end + (off_t)n)
         return 0;
     unsigned char *tail = memory_try(n, 1, e);
-    const int bad = !tail || read_all(fd, tail, n, size - (off_t)n, e);
+    const int bad = !tail || read_part(fd, tail, n, size - (off_t)n, e);
     const bool same = !bad && memcmp(tail, index, n) == 0;
     free(tail);
     return bad ? -1 : same;
@@ -119,7 +107,8 @@ static int put_index(int fd, const struct stat *st, off_t end, const unsigned ch
                      struct err *e)
 {
     const struct timespec times[] = {st->st_atim, st->st_mtim};
-    if (write_all(fd, index, n, end, e)) {
+    if (write_at(fd, (uint64_t)end, index, n)) {
+        err_sys(e, "cannot write the index behind the store");
         if (ftruncate(fd, st->st_size)) /* the bytes behind the store's end mean nothing */
             return -1;
         return -1;
@@ -152,14 +141,8 @@ int zarr_shard_begin(struct zarr_shard *s, const char *path, int64_t chunks, str
     *s = (struct zarr_shard){.chunks = chunks};
     if (!(s->index = zarr_index_create(chunks, e)))
         return -1;
-    const int fd = publish_create(path, 0666);
-    s->f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (s->f)
-        return 0;
-    err_sys(e, "cannot create a level");
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    s->f = publish_create_stream(path);
+    return s->f ? 0 : err_sys(e, "cannot create a level");
 }
 
 int zarr_shard_put(struct zarr_shard *s, const void *bytes, size_t n, struct err *e)

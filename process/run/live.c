@@ -128,10 +128,7 @@ static int file_begin(struct live_file *t, const struct live *l, const char *nam
     snprintf(t->path, sizeof t->path, "%s/%s", l->dir, name);
     snprintf(t->temp, sizeof t->temp, "%s/.%s.part", l->dir, name);
     unlink(t->temp); /* of a run that was killed, or a link that someone else has put there */
-    const int fd = publish_create(t->temp, 0666);
-    t->f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (fd >= 0 && !t->f)
-        close(fd);
+    t->f = publish_create_stream(t->temp);
     return t->f ? 0 : -1;
 }
 

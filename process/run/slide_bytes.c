@@ -6,9 +6,8 @@
  */
 #include "process/run/slide_bytes.h"
 
-#include "common/base/cli.h"
+#include "common/base/read_at.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,15 +54,8 @@ int slide_bytes_create(struct err *e)
 
 static int put_at(int fd, size_t *at, const void *from, size_t n, struct err *e)
 {
-    const char *p = from;
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = pwrite(fd, p + done, n - done, (off_t)(*at + done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return err_sys(e, "cannot hand over a slide");
-        done += (size_t)k;
-    }
+    if (write_at(fd, *at, from, n))
+        return err_sys(e, "cannot hand over a slide");
     *at += aligned(n);
     return 0;
 }
