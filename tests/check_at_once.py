@@ -43,7 +43,8 @@ def all_sleep(pid):
 
 
 def begin_held(folder, out, *options, **kw):
-    """A run on GPUs whose processes that write are held up (SIGSTOP), each with a slide, until it waits for them. Returns it and these."""
+    """Starts a run on GPUs and stops its writing processes (SIGSTOP) until the run waits for them. Each of them has a slide.
+    Returns the run and their pids."""
     need_stub()
     p = begin(folder, out, "-j", "8", *options, program=STUB, device="cuda", env=dict(os.environ, WSI_STUB_DEVICES="2"), **kw)
     while len(members(p)) < 2:
@@ -197,9 +198,10 @@ def test_as_many_stores_are_at_work_as_there_are_threads():
 
 
 def test_a_process_that_is_killed_costs_its_store():
+    many_windows = ("--stride", "32")  # so that none has finished its first store when it is killed
     for number, why in (signal.SIGKILL, "memory is short; try again"), (signal.SIGSEGV, "crashed"), (signal.SIGTERM, "stopped"):
         folder, out = slow(5), tmp()
-        p = begin(folder, out, "-j", "2", "--json")
+        p = begin(folder, out, "-j", "2", *many_windows, "--json")
         os.kill(wait_for_members(p, 2)[0], number)
         words, err = p.communicate(timeout=TIMEOUT)
         lines = json_lines(words)
@@ -207,7 +209,7 @@ def test_a_process_that_is_killed_costs_its_store():
         says(err, why, "4 done", "1 failed")
         expect([os.path.basename(r["input"]) for r in lines] == ["s%d.h5" % k for k in range(5)], "%s", words)
         expect(len(stores_in(out)) == 4 and left_overs(out) == [], "%s", os.listdir(out))
-        run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "2", "-o", out, folder)
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-j", "2", *many_windows, "-o", out, folder)
         expect(len(stores_in(out)) == 5 and not os.path.exists(os.path.join(out, "failed.csv")), "%s", os.listdir(out))
 
 
@@ -251,6 +253,17 @@ def test_a_process_that_cannot_write_a_result_ends_the_run():
     expect([r["status"] for r in json_lines(words)] == before * ["done"] + ["failed"], "%s", words)
 
 
+def ends_by_signal(number, p, pids, out):
+    """The run of nine stores and its processes end, nothing is half written, and all counts agree."""
+    words, err = p.communicate(timeout=TIMEOUT)
+    expect(p.returncode == 3, "signal %d: status %d: %s", number, p.returncode, err)
+    expect(not any(alive(pid) for pid in pids), "signal %d: processes stay", number)
+    expect(left_overs(out) == [] and not os.path.exists(os.path.join(out, "failed.csv")), "signal %d left %s", number, os.listdir(out))
+    done, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "not computed"))
+    expect(done + undone == 9 and err.count("stopped by signal") == 1, "%s", err)
+    expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
+
+
 def test_signals_end_all_processes_that_write_and_leave_nothing_half():
     folder = slow(9)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -259,13 +272,7 @@ def test_signals_end_all_processes_that_write_and_leave_nothing_half():
             p, pids = begin_held(folder, out, "--json", start_new_session=True)
             (os.killpg if whole_group else os.kill)(p.pid, number)
             go_on(pids)
-            words, err = p.communicate(timeout=TIMEOUT)
-            expect(p.returncode == 3, "signal %d: status %d: %s", number, p.returncode, err)
-            expect(not any(alive(pid) for pid in pids), "signal %d: processes stay", number)
-            expect(left_overs(out) == [] and not os.path.exists(os.path.join(out, "failed.csv")), "signal %d left %s", number, os.listdir(out))
-            done, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "not computed"))
-            expect(done + undone == 9 and err.count("stopped by signal") == 1, "%s", err)
-            expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
+            ends_by_signal(number, p, pids, out)
 
 
 def test_a_parent_that_is_killed_takes_its_writing_processes_along():
@@ -286,13 +293,7 @@ def test_signals_end_all_processes_and_leave_nothing_half():
             p = begin(folder, out, "-j", "3", "--json", start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
             pids = wait_for_members(p, 3)
             (os.killpg if whole_group else os.kill)(p.pid, number)
-            words, err = p.communicate(timeout=TIMEOUT)
-            expect(p.returncode == 3, "signal %d: status %d: %s", number, p.returncode, err)
-            expect(not any(alive(pid) for pid in pids), "signal %d: processes stay", number)
-            expect(left_overs(out) == [] and not os.path.exists(os.path.join(out, "failed.csv")), "signal %d left %s", number, os.listdir(out))
-            done, undone = (int(re.search(r"(\d+) %s" % word, err).group(1)) for word in ("done", "not computed"))
-            expect(done + undone == 9 and err.count("stopped by signal") == 1, "%s", err)
-            expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
+            ends_by_signal(number, p, pids, out)
 
 
 def test_a_parent_that_is_killed_takes_its_processes_along():
