@@ -81,7 +81,7 @@ def wait_for_members(p, n):
 
 
 def facts_of(path):
-    """All of a result but which device computed it."""
+    """The content of a result, without the name of the device."""
     return {k: v for k, v in content(path).items() if not k.endswith(("@device", "@attribute_crc32"))}
 
 

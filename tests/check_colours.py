@@ -247,7 +247,7 @@ def test_pictures_that_state_rgb_and_ycbcr():
 
 
 def test_the_warning_of_a_stream_is_named():
-    """Bytes before a marker: the message was what libjpeg says last, such as \"End Of Image\"."""
+    """Extra bytes before a marker: the message names this first warning, not a later one such as \"End Of Image\"."""
     stream = Level(svs()).tiles[0]
     first = 4 + struct.unpack_from(">H", stream, 4)[0]  # behind SOI and a segment
     stream = stream[:first] + b"\x11\x22\x33" + stream[first:]

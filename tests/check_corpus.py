@@ -341,7 +341,7 @@ def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
 
 
 def test_images_of_a_corpus():
-    """--wsi2h5 --zarr: an image beside each store, which goes when its slide is withdrawn."""
+    """--wsi2h5 --zarr: an image beside each store, which is removed when its slide is withdrawn."""
     folder = folder_with(dict(zip(("anna.svs", "bert.svs"), slides(2, "700x600"))))
     out = new_out()
     says(local(out, folder, "--wsi2h5", "--zarr").out, "2 of 2 slides converted, 2 processed")

@@ -36,7 +36,7 @@ struct crew {
     struct pollfd *polls;    /* [s.members] */
     void *answer;            /* of the last event */
     int busy;
-    bool filled; /* nobody is forked any more */
+    bool filled; /* no member is forked later */
     pid_t parent;
 };
 

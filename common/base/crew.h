@@ -8,8 +8,8 @@
  * member's own. A member is forked when an item finds no idle one, works on one item at a time, and
  * lives until the crew is freed. Members begin as copies of the parent: what is to be shared must
  * exist before the first item. The parent ignores SIGPIPE, has no threads, and has not used what
- * survives no fork (CUDA); one that will forks all members before, with crew_fill(). Facts travel
- * as bytes of structs, pointers to static data included.
+ * survives no fork (CUDA). A parent that will use CUDA calls crew_fill() first. Facts travel as
+ * bytes of structs, pointers to static data included.
  *
  * Cores: the parent says how many threads each item may use now (struct crew_seat); members look
  * while they work, so the last items get the cores of those that are done.

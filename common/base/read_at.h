@@ -14,7 +14,7 @@ size_t read_at(int fd, uint64_t at, void *out, size_t n);
 /* The same for at least `least` and at most `most` bytes; fewer than `least` are a failure. */
 size_t read_at_least(int fd, uint64_t at, void *out, size_t least, size_t most);
 
-/* Writes n bytes where the descriptor stands; at an offset. -1: errno says why. */
+/* Writes n bytes at the position of the descriptor, or at an offset. -1: errno says why. */
 int write_whole(int fd, const void *bytes, size_t n);
 int write_at(int fd, uint64_t at, const void *bytes, size_t n);
 

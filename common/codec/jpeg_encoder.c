@@ -26,7 +26,7 @@ struct picture {
     size_t pitch; /* bytes from one row to the next; 0: all rows are the first */
     JDIMENSION width, height;
     int quality;
-    bool small;  /* with Huffman tables of its own, which takes half as long again */
+    bool small;  /* with Huffman tables of its own, which takes 1.5 times as long */
     bool marked; /* stored as it is, with an APP14 marker that says so */
 };
 

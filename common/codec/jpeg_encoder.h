@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Encodes u8 [height][width][channels], RGB or gray, at this quality (1 to 100). `small`: with
- * Huffman tables of its own, a few percent smaller, in half as long again. Returns the bytes, to be
+ * Huffman tables of its own, a few percent smaller, in 1.5 times the time. Returns the bytes, to be
  * free()d, and their number in *n; NULL if memory is short. */
 uint8_t *jpeg_encode(const uint8_t *pixels, int width, int height, int channels, int quality,
                      bool small, size_t *n);

@@ -363,7 +363,7 @@ static int lock_part(const struct image *m, struct err *e)
         if (!locked || (fstat(fd, &mine) == 0 && lstat(m->part, &there) == 0 &&
                         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev))
             return fd;
-        close(fd); /* another run has given it its name */
+        close(fd); /* another run has renamed it */
     }
 }
 
@@ -386,7 +386,7 @@ static int make(const struct image *m, int threads, const atomic_int *threads_no
 {
     if (empty_part(m, e) || fill(m, threads, threads_now, e) || remove_tree(m->path, e))
         return -1;
-    return rename(m->part, m->path) ? err_sys(e, "cannot give it its name")
+    return rename(m->part, m->path) ? err_sys(e, "cannot rename it")
                                     : publish_sync_folder_of(m->path, e);
 }
 

@@ -1,7 +1,7 @@
 /*
  * zarr_image.h - a store as an OME-Zarr image (version 0.5, Zarr 3) that copies none of its pixels.
  *
- *   slide.h5           the store; the index of its tiles is put behind its end (zarr_shard.h)
+ *   slide.h5           the store; the index of its tiles is appended (zarr_shard.h)
  *   slide.ome.zarr/    zarr.json: axes, um per px, channels, and content_crc32 of the store
  *       0/             the level of the store: its one shard, c/0/0/0, is a link to the store
  *       1/, 2/ ...     coarser levels (zarr_levels.h)

@@ -77,8 +77,8 @@ bool zarr_levels_are_jpeg(const struct store_info *i)
 
 /* --- pixels --- */
 
-/* The means of 2 x 2 px, rounded, of in[rows][cols][channels]. An odd last row or column stands for
- * the one that is missing. */
+/* The means of 2 x 2 px, rounded, of in[rows][cols][channels]. An odd last row or column is
+ * taken twice. */
 static void halve(const uint8_t *in, size_t pitch, int64_t rows, int64_t cols, int64_t channels,
                   uint8_t *out, size_t out_pitch)
 {

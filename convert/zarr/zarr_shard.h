@@ -2,7 +2,7 @@
  * zarr_shard.h - shards of Zarr 3 (its codec `sharding_indexed`): chunks in any order, then an
  * index as the last bytes of the file. It has, for each chunk row by row, offset and bytes as
  * uint64, 2^64 - 1 twice for a chunk that is absent, then the CRC-32C of all these. A store becomes
- * a shard when the index of its tiles is put behind its end, which HDF5 does not see.
+ * a shard when the index of its tiles is appended, which HDF5 does not see.
  */
 #ifndef WSI_ZARR_SHARD_H
 #define WSI_ZARR_SHARD_H

@@ -54,8 +54,8 @@ register()
 
 
 def __getattr__(name: str) -> Any:
-    """Slide needs Pillow and write_dicom pydicom, which are imported when these are first named. The names of
-    openslide-python are others for ours, so that sys.modules["openslide"] = wsi_store gives a program stores."""
+    """Slide needs Pillow and write_dicom pydicom, which are imported when these are first named. openslide-python's
+    names are aliases of ours: after sys.modules["openslide"] = wsi_store a program reads stores."""
     name = OPENSLIDE.get(name, name)
     if name == "StoreError":
         return StoreError

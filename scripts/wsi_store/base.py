@@ -62,7 +62,7 @@ def values(parent: h5py.Group, path: str) -> Any:
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli's CRC-32, by google_crc32c or, for a few KB, here."""
+    """CRC-32C (Castagnoli), by google_crc32c where it is installed, else in Python."""
     try:
         import google_crc32c
     except ImportError:

@@ -204,7 +204,7 @@ class RemoteFile:
 
 
 class View(io.BufferedIOBase):
-    """`size` bytes of something as a file of Python, for libraries that read files: part() says what they are."""
+    """A read-only Python file of `size` bytes, for libraries that read files. Subclasses return its bytes with part()."""
 
     def __init__(self, size: int) -> None:
         self._size, self._at = size, 0
@@ -233,7 +233,7 @@ class View(io.BufferedIOBase):
 
 
 class _Blocks(View):
-    """The blocks of a file that are here. A read that needs others fails and leaves their numbers."""
+    """The blocks of a file that have arrived. A read that needs others fails and records their numbers."""
 
     def __init__(self, file: RemoteFile, kept: dict[int, bytes]) -> None:
         super().__init__(file.size)

@@ -75,7 +75,7 @@ struct slide_reader {
 extern const struct slide_reader slide_svs, slide_dicom, slide_ndpi, slide_tiff, slide_openslide,
     slide_picture;
 
-/* The property under which readers record TIFF's tag Orientation, which nobody obeys. */
+/* The property under which readers record TIFF's tag Orientation, which no reader applies. */
 #define SLIDE_ORIENTATION "tiff.Orientation"
 /* The number of focal planes, of which the store has the main one. */
 #define SLIDE_FOCAL_PLANES "wsi2h5.focal-planes"
