@@ -14,7 +14,7 @@ bool result_is(const char *path);
 
 struct result *result_open(const char *path, struct err *e);
 const struct result_params *result_params(const struct result *r);
-const char *result_creator(const struct result *r); /* "h5spec 0.2.0" */
+const char *result_creator(const struct result *r); /* "h5spec 1.0.0" */
 /* Counts over the whole file. */
 const struct result_counts *result_totals(const struct result *r);
 int64_t result_slides(const struct result *r);

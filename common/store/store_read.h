@@ -32,7 +32,7 @@ const struct store_info *store_info(const struct store *s);
 const char *store_path(const struct store *s);
 /* What a store holds besides its pixels. */
 struct store_extras {
-    char creator[64];     /* "wsi2h5 0.2.0" */
+    char creator[64];     /* "wsi2h5 1.0.0" */
     int64_t stored_bytes; /* of all chunks, as stored */
     bool thumbnail, icc_profile;
 };

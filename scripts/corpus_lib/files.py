@@ -69,7 +69,7 @@ def program(name):
 
 
 def versions():
-    """Such as "wsi2h5 0.2.0, h5spec 0.2.0"."""
+    """Such as "wsi2h5 1.0.0, h5spec 1.0.0"."""
     return ", ".join(" ".join(ask(program(name), "--version").stdout.split()[:2]) for name in ("wsi2h5", "h5spec"))
 
 
