@@ -91,7 +91,7 @@ static struct said say_kinds(int pools, int64_t n, double (*draw)(void), int64_t
     return said;
 }
 
-/* The table of tests/FIGURES.md: TIER=all simulates 1,000 pools each. */
+/* tests/FIGURES.md has a summary: TIER=all simulates 1,000 pools each. */
 static void test_one_kind_is_not_called_two(void)
 {
     static double (*const draw[])(void) = {normal, skewed, very_skewed, uniform};
@@ -185,7 +185,7 @@ static double count_flags(int pools, int64_t n, double (*draw)(void), bool skewe
     return (double)flags / (double)numbers_seen;
 }
 
-/* The table of tests/FIGURES.md. Heavy tails on both sides look like defects: only shown. */
+/* tests/FIGURES.md has a summary. Heavy tails on both sides look like defects: only shown. */
 static void test_good_slides_are_not_flagged(void)
 {
     static double (*const draw[])(void) = {normal, gamma_4, skewed, very_skewed, two_peaks, heavy};
