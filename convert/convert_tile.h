@@ -10,7 +10,7 @@
 #include "convert/privacy/identifiers.h"
 #include "convert/readers/slide.h"
 #include "convert/readers/sources.h"
-#include "convert/tile/sample.h"
+#include "convert/tile/scan_traits.h"
 #include "convert/tissue/tissue.h"
 
 /* What the tissue map is made of. */

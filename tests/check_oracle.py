@@ -156,7 +156,7 @@ GLASS = ("gray", "range", "std", "rows", "columns", "grain")
 
 
 def glass_cells(tile):
-    """Of each cell of 32 x 32 px of a tile's gray: mean, std, gray of the darkest neighbour, the largest part of the variance (convert/tile/sample.h)."""
+    """Of each cell of 32 x 32 px of a tile's gray: mean, std, gray of the darkest neighbour, the largest part of the variance (convert/tile/scan_traits.h)."""
     ny, nx = tile.shape[0] // 32, tile.shape[1] // 32
     c = tile[:ny * 32, :nx * 32].reshape(ny, 4, 8, nx, 4, 8).transpose(0, 3, 1, 4, 2, 5)  # [cell][block][pixel]
     block = c.mean((4, 5), keepdims=True)
@@ -342,7 +342,7 @@ def block_of(bits, dc, ac):
 
 
 def twice_of(blocks):
-    """convert/tile/sample.h: the mean over z of the largest rise of S(f)."""
+    """convert/tile/scan_traits.h: the mean over z of the largest rise of S(f)."""
     rises = []
     for z in range(1, 10):
         size = np.abs(blocks[:, z])

@@ -146,7 +146,7 @@ def glass_of(path):
 
 
 def glass_by_definition(pixels, dark, tile):
-    """The numbers of convert/tile/sample.h."""
+    """The numbers of convert/tile/scan_traits.h."""
     cells = []
     for r, c in np.ndindex(-(-pixels.shape[0] // tile), -(-pixels.shape[1] // tile)):
         gray = pixels[r * tile:(r + 1) * tile, c * tile:(c + 1) * tile] @ [0.299, 0.587, 0.114]

@@ -1,6 +1,6 @@
 /*
  * glass_numbers.h - the numbers of a slide's glass: how bright and how even it is, and what it
- * shows instead of nothing. convert/tile/sample.h says how they are found.
+ * shows instead of nothing. convert/tile/scan_traits.h says how they are found.
  */
 #ifndef WSI_GLASS_NUMBERS_H
 #define WSI_GLASS_NUMBERS_H

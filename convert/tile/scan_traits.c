@@ -1,5 +1,5 @@
-/* sample.c - see sample.h. */
-#include "convert/tile/sample.h"
+/* scan_traits.c - see scan_traits.h. */
+#include "convert/tile/scan_traits.h"
 
 #include "common/codec/jpeg_stream.h"
 

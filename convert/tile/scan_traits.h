@@ -1,5 +1,5 @@
 /*
- * sample.h - what a sample of the tiles shows: of the glass, and of earlier compression.
+ * scan_traits.h - what a sample of the tiles shows: of the glass, and of earlier compression.
  *
  * --- glass: noise, lines, uneven light ---
  *
@@ -23,8 +23,8 @@
  *
  * One thread at a time.
  */
-#ifndef WSI_TILE_SAMPLE_H
-#define WSI_TILE_SAMPLE_H
+#ifndef WSI_SCAN_TRAITS_H
+#define WSI_SCAN_TRAITS_H
 
 #include "common/base/err.h"
 #include "common/base/glass_numbers.h"
