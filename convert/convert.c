@@ -157,9 +157,10 @@ static int put_contradiction(struct convert *c, struct err *e)
 
 static int put_past(struct convert *c, struct err *e)
 {
-    const struct jpeg_past *p = &c->past;
-    return p->tiles ? store_put_jpeg(c->writer, p->quality, p->subsampling, jpeg_past_twice(p), e)
-                    : 0;
+    const struct jpeg_history *p = &c->history;
+    return p->tiles
+               ? store_put_jpeg(c->writer, p->quality, p->subsampling, jpeg_history_twice(p), e)
+               : 0;
 }
 
 /* Without a map that knows the gray of glass there is none. */
@@ -251,7 +252,7 @@ static void close_buffers(struct convert *c)
     c->flat = (struct jpeg_chunk){0};
     c->codecs = NULL;
     c->decoders = NULL;
-    c->past = (struct jpeg_past){0};
+    c->history = (struct jpeg_history){0};
     c->items = NULL;
     c->next = c->done = 0;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    PAST_TILES = 64,  /* tiles that are looked at to learn how a slide was compressed */
-    SAMPLED_ROWS = 4, /* every fourth row is enough for a cell's mean colour */
+    SAMPLE_TILES = 64, /* tiles that are looked at to learn how a slide was compressed */
+    SAMPLED_ROWS = 4,  /* every fourth row is enough for a cell's mean colour */
 };
 
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
@@ -143,20 +143,20 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
     return 0;
 }
 
-/* Is the tile one of PAST_TILES that lie evenly among all? */
+/* Is the tile one of SAMPLE_TILES that lie evenly among all? */
 static bool is_in_sample(const struct convert *c, const struct item *it)
 {
     const int64_t all = c->columns * c->rows, k = it->row * c->columns + it->col;
-    return all <= PAST_TILES || k == 0 ||
-           k * PAST_TILES / all != (k - 1) * PAST_TILES / all; /* tiles: at most 2^40 */
+    return all <= SAMPLE_TILES || k == 0 ||
+           k * SAMPLE_TILES / all != (k - 1) * SAMPLE_TILES / all; /* tiles: at most 2^40 */
 }
 
 /* How a JPEG tile was compressed, and its blocks. */
-static int look_at_past(const struct convert *c, struct item *it, int thread, struct err *e)
+static int measure_history(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     struct err why = {0};
     enum store_status status = it->status;
-    it->past = (struct jpeg_past){0};
+    it->history = (struct jpeg_history){0};
     if (c->info.codec->id != CODEC_JPEG) {
         const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                                   NULL, &status, e);
@@ -164,14 +164,14 @@ static int look_at_past(const struct convert *c, struct item *it, int thread, st
             return r < 0 ? -1 : 0;
     }
     const int r =
-        jpeg_past_add(&it->past, c->decoders[thread], &it->chunk, &it->glass.blocks, &why);
+        jpeg_history_add(&it->history, c->decoders[thread], &it->chunk, &it->glass.blocks, &why);
     if (r)
         it->glass.blocks.cols = 0;
     return r == JPEG_NO_MEMORY ? err_copy(e, &why) : 0;
 }
 
-/* A tile of the sample: its past, and what its glass shows. */
-static int look_at(const struct convert *c, struct item *it, int thread, struct err *e)
+/* A tile of the sample: how it was compressed, and what its glass shows. */
+static int measure_sample(const struct convert *c, struct item *it, int thread, struct err *e)
 {
     const struct part p = part_of(&c->info, it);
     const int channels = (int)c->info.channels;
@@ -180,7 +180,8 @@ static int look_at(const struct convert *c, struct item *it, int thread, struct 
     if (it->status != STORE_WHOLE || !is_in_sample(c, it))
         return 0;
     if (c->decoders)
-        return look_at_past(c, it, thread, e) || glass_add(&it->glass, p.cols, p.rows, e) ? -1 : 0;
+        return measure_history(c, it, thread, e) || glass_add(&it->glass, p.cols, p.rows, e) ? -1
+                                                                                             : 0;
     if (c->info.codec->keeps && c->slide->reader->read(c->slide, thread, it->col, it->row, channels,
                                                        it->pixels, &status, e))
         return -1;
@@ -222,7 +223,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     it->status = STORE_LEFT_OUT;
     it->stored = NULL;
     it->bytes = 0;
-    it->past.tiles = 0;
+    it->history.tiles = 0;
     it->glass.n = 0;
     if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
                                          it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
@@ -232,7 +233,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     stop_library_end();
     if (bad)
         return -1;
-    if (it->other[0] == 0 && look_at(c, it, thread, e))
+    if (it->other[0] == 0 && measure_sample(c, it, thread, e))
         return -1;
     it->crc32 = codec_crc32(it->stored, it->bytes);
     return 0;
@@ -252,7 +253,7 @@ static int sink(void *ctx, void *slot, struct err *e)
     if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
         return -1;
     if (is_in_sample(c, it)) {
-        jpeg_past_join(&c->past, &it->past);
+        jpeg_history_join(&c->history, &it->history);
         if (glass_join(&c->glass, &it->glass, e))
             return -1;
     }

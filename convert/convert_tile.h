@@ -30,10 +30,10 @@ struct item {
     uint8_t *pixels, *packed; /* both store_chunk_bytes; codec jpeg: pixels at 1/8 */
     uint8_t *rgb;             /* the tile in colour, for gray with TISSUE_TILES; else NULL */
     struct jpeg_chunk chunk;
-    char other[80];          /* why the tile cannot be a chunk of kept tiles; "": it can */
-    struct tissue_sums sums; /* for TISSUE_TILES */
-    struct jpeg_past past;   /* of this tile, if it is in the sample */
-    struct glass glass;      /* the same */
+    char other[80];              /* why the tile cannot be a chunk of kept tiles; "": it can */
+    struct tissue_sums sums;     /* for TISSUE_TILES */
+    struct jpeg_history history; /* of this tile, if it is in the sample */
+    struct glass glass;          /* the same */
 };
 
 struct convert {
@@ -51,8 +51,8 @@ struct convert {
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
     struct codec_work **codecs;        /* [threads] */
-    struct jpeg_decoder **decoders;    /* [threads], for `past`; NULL: the tiles are not JPEG */
-    struct jpeg_past past;             /* of a sample of the tiles */
+    struct jpeg_decoder **decoders;    /* [threads], for `history`; NULL: the tiles are not JPEG */
+    struct jpeg_history history;       /* of a sample of the tiles */
     struct glass glass;                /* of the same */
     struct jpeg_chunk flat;            /* kept tiles: a chunk of the background's colour */
     char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */

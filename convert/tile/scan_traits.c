@@ -268,7 +268,7 @@ static const char *subsampling_of(const struct jpeg_header *h)
 }
 
 /* Takes the tables of a tile, or of tiles, into account. */
-static void note(struct jpeg_past *p, int64_t tiles, int quality, const char *subsampling)
+static void note(struct jpeg_history *p, int64_t tiles, int quality, const char *subsampling)
 {
     if (p->tiles == 0 || quality < p->quality)
         p->quality = quality;
@@ -278,8 +278,8 @@ static void note(struct jpeg_past *p, int64_t tiles, int quality, const char *su
     p->tiles += tiles;
 }
 
-int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                  struct jpeg_blocks *blocks, struct err *e)
+int jpeg_history_add(struct jpeg_history *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
+                     struct jpeg_blocks *blocks, struct err *e)
 {
     struct jpeg_header h;
     if (jpeg_header_read(&h, tile->bytes, tile->n, e))
@@ -291,7 +291,7 @@ int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg
     return 0;
 }
 
-void jpeg_past_join(struct jpeg_past *p, const struct jpeg_past *other)
+void jpeg_history_join(struct jpeg_history *p, const struct jpeg_history *other)
 {
     if (other->tiles == 0)
         return;
@@ -317,7 +317,7 @@ static double largest_rise(const uint32_t *n)
     return rise;
 }
 
-double jpeg_past_twice(const struct jpeg_past *p)
+double jpeg_history_twice(const struct jpeg_history *p)
 {
     double sum = 0;
     int used = 0;

@@ -82,7 +82,7 @@ void glass_free(struct glass *g);
  */
 
 /* What tiles show. Starts as {0}. */
-struct jpeg_past {
+struct jpeg_history {
     int64_t tiles;
     int quality; /* 1 to 100 */
     char subsampling[8];
@@ -91,11 +91,11 @@ struct jpeg_past {
 
 /* Adds a whole tile, and describes its blocks. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out.
  */
-int jpeg_past_add(struct jpeg_past *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                  struct jpeg_blocks *blocks, struct err *e);
+int jpeg_history_add(struct jpeg_history *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
+                     struct jpeg_blocks *blocks, struct err *e);
 /* Adds what another thread has found; the order does not matter. */
-void jpeg_past_join(struct jpeg_past *p, const struct jpeg_past *other);
+void jpeg_history_join(struct jpeg_history *p, const struct jpeg_history *other);
 /* 0 to 1; NaN if the tiles show too little. */
-double jpeg_past_twice(const struct jpeg_past *p);
+double jpeg_history_twice(const struct jpeg_history *p);
 
 #endif
