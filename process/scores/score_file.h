@@ -12,7 +12,7 @@
  *          that TRIDENT and CLAM write give the size
  *
  * The file is hostile until checked. Rows are read one by one: memory does not depend on their
- * number. HDF5 is copied to a temporary file first (h5_foreign.h).
+ * number. HDF5 is copied to a temporary file first (h5_child.h).
  */
 #ifndef WSI_SCORE_FILE_H
 #define WSI_SCORE_FILE_H

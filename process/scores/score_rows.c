@@ -4,7 +4,7 @@
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
-#include "common/hdf5/h5_foreign.h"
+#include "common/hdf5/h5_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -361,7 +361,7 @@ static void *open_npy(const char *path, struct score_options *o, struct score_co
 const struct score_reader score_npy = {open_npy, score_rows_next, score_rows_rewind,
                                        score_rows_close};
 
-static void set_layout(const struct h5_foreign *t, struct score_rows_layout *l)
+static void set_layout(const struct h5_child *t, struct score_rows_layout *l)
 {
     *l = (struct score_rows_layout){.rows = t->rows,
                                     .row_bytes = t->columns * (int64_t)sizeof(double),
@@ -383,10 +383,10 @@ static int temporary(struct err *e)
 }
 
 /* The size that the user gives comes before that of the file. */
-static int set_h5_columns(const struct h5_foreign *t, struct score_options *o,
+static int set_h5_columns(const struct h5_child *t, struct score_options *o,
                           struct score_columns *c, struct err *e)
 {
-    char *names[H5_FOREIGN_COLUMNS];
+    char *names[H5_CHILD_COLUMNS];
     for (int k = 0; k < (int)t->columns; k++)
         names[k] = (char *)t->name[k];
     if (!o->patch && t->size > SCORES_MOST_SIZE)
@@ -400,12 +400,11 @@ static int set_h5_columns(const struct h5_foreign *t, struct score_options *o,
 static void *open_h5(const char *path, struct score_options *o, struct score_columns *c,
                      struct err *e)
 {
-    struct h5_foreign *t = memory_need(1, sizeof *t);
+    struct h5_child *t = memory_need(1, sizeof *t);
     struct score_rows_layout *l = memory_need(1, sizeof *l);
     void *rows = NULL;
     int fd = -1;
-    if ((fd = temporary(e)) >= 0 && !h5_foreign_read(path, fd, t, e) &&
-        !set_h5_columns(t, o, c, e)) {
+    if ((fd = temporary(e)) >= 0 && !h5_child_read(path, fd, t, e) && !set_h5_columns(t, o, c, e)) {
         set_layout(t, l);
         rows = score_rows_open(fd, l, e);
     }

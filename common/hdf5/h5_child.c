@@ -1,5 +1,5 @@
-/* h5_foreign.c - see h5_foreign.h. */
-#include "common/hdf5/h5_foreign.h"
+/* h5_child.c - see h5_child.h. */
+#include "common/hdf5/h5_child.h"
 
 #include "common/base/memory.h"
 #include "common/base/publish.h"
@@ -34,7 +34,7 @@ enum { BLOCK = 1 << 14, MOST_WIDTH = 16, MOST_SECONDS = 600 };
 
 /* What the child tells its parent. */
 struct answer {
-    struct h5_foreign table;
+    struct h5_child table;
     struct err e; /* "": it worked */
 };
 
@@ -48,7 +48,7 @@ struct part {
 struct copy {
     struct answer *a;
     hid_t file;
-    struct part part[H5_FOREIGN_COLUMNS];
+    struct part part[H5_CHILD_COLUMNS];
     int n;
     int fd;
 };
@@ -96,15 +96,15 @@ static hid_t open_part(hid_t file, const char *name, struct part *p, hsize_t *ro
 
 static void add_columns(struct copy *c, const char *name, const struct part *p)
 {
-    struct h5_foreign *t = &c->a->table;
-    if (t->columns + (int64_t)p->width > H5_FOREIGN_COLUMNS)
+    struct h5_child *t = &c->a->table;
+    if (t->columns + (int64_t)p->width > H5_CHILD_COLUMNS)
         return;
     for (hsize_t k = 0; k < p->width; k++) {
         char *out = t->name[t->columns++];
         if (p->width == 1)
-            snprintf(out, H5_FOREIGN_NAME, "%.*s", H5_FOREIGN_NAME - 1, name);
+            snprintf(out, H5_CHILD_NAME, "%.*s", H5_CHILD_NAME - 1, name);
         else
-            snprintf(out, H5_FOREIGN_NAME, "%.*s_%u", H5_FOREIGN_NAME - 12, name, (unsigned)k + 1);
+            snprintf(out, H5_CHILD_NAME, "%.*s_%u", H5_CHILD_NAME - 12, name, (unsigned)k + 1);
     }
     c->part[c->n++] = *p;
 }
@@ -152,7 +152,7 @@ static double size_of(hid_t coords)
 
 static int find_parts(struct copy *c, struct err *e)
 {
-    struct h5_foreign *t = &c->a->table;
+    struct h5_child *t = &c->a->table;
     struct part p;
     hsize_t rows = 0;
     if (open_part(c->file, "coords", &p, &rows) < 0 || p.rank != 2 || p.width != 2)
@@ -186,7 +186,7 @@ static int read_part(const struct part *p, hsize_t first, hsize_t n, double *out
 
 static int copy_rows(struct copy *c, struct err *e)
 {
-    const struct h5_foreign *t = &c->a->table;
+    const struct h5_child *t = &c->a->table;
     double *in = malloc(sizeof(double[BLOCK][MOST_WIDTH]));
     double *out = malloc(sizeof(double) * BLOCK * (size_t)t->columns);
     for (int64_t y = 0; in && out && y < t->rows; y += BLOCK) {
@@ -252,22 +252,22 @@ static int read_answer(int fd, struct answer *a)
 /* A damaged file may have changed the memory of the child: its answer is checked. */
 static int check_answer(struct answer *a, int fd, struct err *e)
 {
-    struct h5_foreign *t = &a->table;
+    struct h5_child *t = &a->table;
     struct stat st;
     a->e.msg[sizeof a->e.msg - 1] = 0;
     if (a->e.kind > ERR_DISK)
         a->e.kind = ERR_INPUT;
     if (a->e.msg[0])
         return err_copy(e, &a->e);
-    for (int k = 0; k < H5_FOREIGN_COLUMNS; k++)
-        t->name[k][H5_FOREIGN_NAME - 1] = 0;
-    if (t->rows < 0 || t->rows > MOST_ROWS || t->columns < 3 || t->columns > H5_FOREIGN_COLUMNS ||
+    for (int k = 0; k < H5_CHILD_COLUMNS; k++)
+        t->name[k][H5_CHILD_NAME - 1] = 0;
+    if (t->rows < 0 || t->rows > MOST_ROWS || t->columns < 3 || t->columns > H5_CHILD_COLUMNS ||
         fstat(fd, &st) || st.st_size != t->rows * t->columns * (int64_t)sizeof(double))
         return err_set(e, "damaged: HDF5 reads nonsense from it");
     return 0;
 }
 
-int h5_foreign_read(const char *path, int fd, struct h5_foreign *out, struct err *e)
+int h5_child_read(const char *path, int fd, struct h5_child *out, struct err *e)
 {
     struct answer *a = memory_need(1, sizeof *a);
     int ends[2] = {-1, -1}, status = 0;
