@@ -15,7 +15,7 @@ enum {
 };
 
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
-static void blank_padding(const struct store_info *i, struct item *it)
+static void blank_padding(const struct store_info *i, struct tile_task *it)
 {
     const int64_t width = i->width - it->col * i->chunk_cols;
     const int64_t height = i->height - it->row * i->chunk_rows;
@@ -32,7 +32,7 @@ struct part {
     int64_t x, y, cols, rows;
 };
 
-static struct part part_of(const struct store_info *i, const struct item *it)
+static struct part part_of(const struct store_info *i, const struct tile_task *it)
 {
     const int64_t x = it->col * i->chunk_cols, y = it->row * i->chunk_rows;
     return (struct part){x, y, i->width - x < i->chunk_cols ? i->width - x : i->chunk_cols,
@@ -40,7 +40,7 @@ static struct part part_of(const struct store_info *i, const struct item *it)
 }
 
 /* Sums a tile for the tissue map. */
-static int sum_tissue(const struct convert *c, struct item *it, struct err *e)
+static int sum_tissue(const struct convert *c, struct tile_task *it, struct err *e)
 {
     const struct part p = part_of(&c->info, it);
     if (it->status == STORE_DAMAGED)
@@ -49,7 +49,7 @@ static int sum_tissue(const struct convert *c, struct item *it, struct err *e)
                       p.x, p.y, 1, SAMPLED_ROWS, e);
 }
 
-static int check_damage(const struct convert *c, const struct item *it, struct err *e)
+static int check_damage(const struct convert *c, const struct tile_task *it, struct err *e)
 {
     if (it->status != STORE_DAMAGED || !c->o->refuse_damage)
         return 0;
@@ -60,7 +60,7 @@ static int check_damage(const struct convert *c, const struct item *it, struct e
 }
 
 /* With it->rgb, the tile in colour too. */
-static int read_pixels(const struct convert *c, struct item *it, int thread, struct err *e)
+static int read_pixels(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     const struct slide_reader *reader = c->slide->reader;
     if (!it->rgb)
@@ -73,7 +73,7 @@ static int read_pixels(const struct convert *c, struct item *it, int thread, str
 }
 
 /* Sums a tile's pixels at 1/8 for the tissue map. */
-static int sum_eighth(const struct convert *c, struct item *it, const uint8_t *eighth,
+static int sum_eighth(const struct convert *c, struct tile_task *it, const uint8_t *eighth,
                       struct err *e)
 {
     const struct part p = part_of(&c->info, it);
@@ -83,7 +83,7 @@ static int sum_eighth(const struct convert *c, struct item *it, const uint8_t *e
 
 /* A tile that was decoded. Where tiles can be decoded at 1/8 the map is made from that, as that of
  * codec jpeg is: a slide has one tissue map, whatever the codec. */
-static int sum_decoded(const struct convert *c, struct item *it, int thread, struct err *e)
+static int sum_decoded(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     enum store_status status;
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
@@ -94,7 +94,7 @@ static int sum_decoded(const struct convert *c, struct item *it, int thread, str
 }
 
 /* Decodes a tile and packs its pixels. */
-static int pack_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+static int pack_tile(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     const struct codec_params params = store_codec_params(&c->info);
     size_t packed;
@@ -112,7 +112,7 @@ static int pack_tile(const struct convert *c, struct item *it, int thread, struc
 
 /* As sum_tissue, of a tile that is kept, whose pixels at 1/8 are in it->pixels; JPEG 2000 and tiles
  * whose sides are no multiples of 8 are decoded as a whole. */
-static int sum_kept(const struct convert *c, struct item *it, int thread, struct err *e)
+static int sum_kept(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
         return read_pixels(c, it, thread, e) || sum_tissue(c, it, e) ? -1 : 0;
@@ -121,7 +121,7 @@ static int sum_kept(const struct convert *c, struct item *it, int thread, struct
 
 /* Takes a tile as it is; it is decoded in part, which shows damage. Its pixels are needed only for
  * a tissue map that is made of the tiles. */
-static int keep_tile(const struct convert *c, struct item *it, int thread, struct err *e)
+static int keep_tile(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     struct err why = {0};
     uint8_t *eighth = c->tissue_origin == TISSUE_TILES ? it->pixels : NULL;
@@ -144,7 +144,7 @@ static int keep_tile(const struct convert *c, struct item *it, int thread, struc
 }
 
 /* Is the tile one of SAMPLE_TILES that lie evenly among all? */
-static bool is_in_sample(const struct convert *c, const struct item *it)
+static bool is_in_sample(const struct convert *c, const struct tile_task *it)
 {
     const int64_t all = c->columns * c->rows, k = it->row * c->columns + it->col;
     return all <= SAMPLE_TILES || k == 0 ||
@@ -152,7 +152,7 @@ static bool is_in_sample(const struct convert *c, const struct item *it)
 }
 
 /* How a JPEG tile was compressed, and its blocks. */
-static int measure_history(const struct convert *c, struct item *it, int thread, struct err *e)
+static int measure_history(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     struct err why = {0};
     enum store_status status = it->status;
@@ -171,7 +171,7 @@ static int measure_history(const struct convert *c, struct item *it, int thread,
 }
 
 /* A tile of the sample: how it was compressed, and what its glass shows. */
-static int measure_sample(const struct convert *c, struct item *it, int thread, struct err *e)
+static int measure_sample(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     const struct part p = part_of(&c->info, it);
     const int channels = (int)c->info.channels;
@@ -199,7 +199,7 @@ static int measure_sample(const struct convert *c, struct item *it, int thread, 
 static int source(void *ctx, void *slot, int64_t number, struct err *e)
 {
     struct convert *c = ctx;
-    struct item *it = slot;
+    struct tile_task *it = slot;
     (void)number;
     if (stop_check(e))
         return -1;
@@ -218,7 +218,7 @@ static int source(void *ctx, void *slot, int64_t number, struct err *e)
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
     const struct convert *c = ctx;
-    struct item *it = slot;
+    struct tile_task *it = slot;
     const struct store_info *i = &c->info;
     it->status = STORE_LEFT_OUT;
     it->stored = NULL;
@@ -242,7 +242,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 static int sink(void *ctx, void *slot, struct err *e)
 {
     struct convert *c = ctx;
-    struct item *it = slot;
+    struct tile_task *it = slot;
     if (it->other[0]) {
         snprintf(c->other, sizeof c->other, "tile (%" PRId64 ", %" PRId64 ") is %s", it->row,
                  it->col, it->other);

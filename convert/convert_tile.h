@@ -21,7 +21,7 @@ enum tissue_origin {
 };
 
 /* One tile between source and sink. */
-struct item {
+struct tile_task {
     int64_t col, row;
     enum store_status status;
     const uint8_t *stored; /* the chunk: in `pixels`, `packed` or `chunk`, or c->flat */
@@ -56,7 +56,7 @@ struct convert {
     struct glass glass;                /* of the same */
     struct jpeg_chunk flat;            /* kept tiles: a chunk of the background's colour */
     char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
-    struct item *items;                                       /* [depth] */
+    struct tile_task *items;                                  /* [depth] */
     int depth;
     void (*progress)(void *ctx, double fraction, double pixels);
     void *progress_ctx;

@@ -252,7 +252,7 @@ static int works_of(const struct schedule *s, const struct feed *f)
     return loads_of(s, f) + 1;
 }
 
-static int make_load(const struct schedule *s, struct feed *f, struct item *it,
+static int make_load(const struct schedule *s, struct feed *f, struct step *it,
                      struct loop_order *order)
 {
     const struct store_info *i = store_info(f->band->job->store);
@@ -276,7 +276,7 @@ static int make_load(const struct schedule *s, struct feed *f, struct item *it,
     return LOOP_ITEM;
 }
 
-static int make_compute(const struct schedule *s, struct feed *f, struct item *it,
+static int make_compute(const struct schedule *s, struct feed *f, struct step *it,
                         struct loop_order *order)
 {
     const bool in_order = backend(s)->finish != NULL;
@@ -292,7 +292,7 @@ static int make_compute(const struct schedule *s, struct feed *f, struct item *i
 
 /* Where the device's work goes on after a COMPUTE has returned, waiting for a band's end must not
  * hold up the next band. */
-static int make_finish(const struct schedule *s, struct feed *f, struct item *it,
+static int make_finish(const struct schedule *s, struct feed *f, struct step *it,
                        struct loop_order *order)
 {
     it->kind = ITEM_FINISH;
@@ -309,7 +309,7 @@ static int make_finish(const struct schedule *s, struct feed *f, struct item *it
 }
 
 /* The next LOAD or COMPUTE of the slab in progress. LOOP_END if it has no more. */
-static int make_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
+static int make_step(struct schedule *s, struct feed *f, struct step *it, struct loop_order *order)
 {
     it->band = f->band;
     it->slab = f->slab;
@@ -390,7 +390,7 @@ static bool all_done(const struct schedule *s)
 }
 
 /* The next item of a device that needs one. */
-static int next_item(struct schedule *s, struct feed *f, struct item *it, struct loop_order *order)
+static int next_step(struct schedule *s, struct feed *f, struct step *it, struct loop_order *order)
 {
     if (!f->band || s->drained) {
         if (begin_band(s, f) == LOOP_DRAIN)
@@ -399,12 +399,12 @@ static int next_item(struct schedule *s, struct feed *f, struct item *it, struct
         begin_slab(s, f, f->slab.row);
     if (f->kind == ITEM_FINISH)
         return make_finish(s, f, it, order);
-    if (make_item(s, f, it, order) == LOOP_ITEM)
+    if (make_step(s, f, it, order) == LOOP_ITEM)
         return LOOP_ITEM;
     return end_slab(f) ? LOOP_WAIT : make_finish(s, f, it, order);
 }
 
-int schedule_next(struct schedule *s, struct item *it, struct loop_order *order)
+int schedule_next(struct schedule *s, struct step *it, struct loop_order *order)
 {
     for (;;) {
         const int turn =
@@ -412,7 +412,7 @@ int schedule_next(struct schedule *s, struct item *it, struct loop_order *order)
         if (turn < 0)
             return all_done(s) ? LOOP_END : LOOP_WAIT;
         struct feed *f = &s->feeds[s->turn = turn];
-        const int r = next_item(s, f, it, order);
+        const int r = next_step(s, f, it, order);
         if (r == LOOP_WAIT)
             continue;
         return r;

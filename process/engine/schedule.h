@@ -38,7 +38,7 @@
 enum item_kind { ITEM_LOAD, ITEM_COMPUTE, ITEM_FINISH, ITEM_OPEN };
 
 /* An item of the loop. */
-struct item {
+struct step {
     enum item_kind kind;
     struct job *job;   /* OPEN, which is the stream's; the others are the schedule's */
     struct band *band; /* LOAD, COMPUTE, FINISH */
@@ -60,7 +60,7 @@ struct schedule *schedule_create(const struct job_terms *t, struct job_line *l);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
 /* The next item; counts and times are not set. Returns an enum loop_next; see loop.h for order. */
-int schedule_next(struct schedule *s, struct item *it, struct loop_order *order);
+int schedule_next(struct schedule *s, struct step *it, struct loop_order *order);
 
 /* A LOAD of the band has been worked on. */
 void schedule_loaded(struct schedule *s, const struct band *band);

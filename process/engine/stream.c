@@ -31,7 +31,7 @@ struct stream {
     struct job_line line;
     struct schedule *schedule;
     struct spectrum_thread *threads; /* [threads] */
-    struct item *items;              /* [depth] */
+    struct step *items;              /* [depth] */
     int depth;
     atomic_llong progress, shown; /* number of a job * 100 + hundredths that are computed */
     atomic_int notes;             /* bands with a note to report */
@@ -107,7 +107,7 @@ static int idle(void *ctx, struct err *e)
 
 /* --- source --- */
 
-static int next_store(struct stream *s, struct item *it, struct loop_order *order)
+static int next_store(struct stream *s, struct step *it, struct loop_order *order)
 {
     it->kind = ITEM_OPEN;
     it->job = job_line_create_job(&s->line);
@@ -136,7 +136,7 @@ static void prefetch(const struct band *band, int64_t row, int64_t rows)
 }
 
 /* With a slab's first LOAD: the next slab, and this one if it is the band's first. */
-static void prefetch_with(const struct item *it)
+static void prefetch_with(const struct step *it)
 {
     const struct spectrum_band *d = &it->band->geometry;
     const int64_t next = it->slab.row + it->slab.rows, left = d->end_row - next;
@@ -170,7 +170,7 @@ static void take_error(struct band *band, int r, const struct err *why)
         job_device_error(band, why);
 }
 
-static void load(struct stream *s, struct item *it, int thread)
+static void load(struct stream *s, struct step *it, int thread)
 {
     struct spectrum_thread *t = &s->threads[thread];
     struct err why = {0};
@@ -183,7 +183,7 @@ static void load(struct stream *s, struct item *it, int thread)
 
 /* --- work: COMPUTE and FINISH --- */
 
-static void clear_counts(const struct stream *s, struct item *it)
+static void clear_counts(const struct stream *s, struct step *it)
 {
     uint64_t *histogram = it->counts.histogram;
     memset(histogram, 0, (size_t)s->setup->params.bins * sizeof *histogram);
@@ -191,7 +191,7 @@ static void clear_counts(const struct stream *s, struct item *it)
     it->times = (struct spectrum_times){0};
 }
 
-static void compute(struct stream *s, struct item *it, int thread)
+static void compute(struct stream *s, struct step *it, int thread)
 {
     struct spectrum_thread *t = &s->threads[thread];
     struct err why = {0};
@@ -201,7 +201,7 @@ static void compute(struct stream *s, struct item *it, int thread)
     take_error(it->band, r, &why);
 }
 
-static void finish(struct stream *s, struct item *it)
+static void finish(struct stream *s, struct step *it)
 {
     const struct spectrum_backend *b = s->setup->use->backend;
     const struct spectrum_band *d = &it->band->geometry;
@@ -211,7 +211,7 @@ static void finish(struct stream *s, struct item *it)
         job_device_error(it->band, &why);
 }
 
-static void work_on_band(struct stream *s, struct item *it, int thread)
+static void work_on_band(struct stream *s, struct step *it, int thread)
 {
     const bool gone = job_is_gone(it->band);
     if (it->kind != ITEM_LOAD)
@@ -229,7 +229,7 @@ static void work_on_band(struct stream *s, struct item *it, int thread)
 /* Errors end the job or lose the band, never the run. */
 static int work(void *ctx, void *slot, int thread, struct err *e)
 {
-    struct item *it = slot;
+    struct step *it = slot;
     (void)e;
     if (it->kind == ITEM_OPEN)
         job_open(it->job);
@@ -240,7 +240,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
 
 /* --- sink --- */
 
-static void sink_compute(struct stream *s, struct item *it)
+static void sink_compute(struct stream *s, struct step *it)
 {
     struct job *j = it->band->job;
     const int64_t units = s->setup->use->backend->units(job_device(it->band), &it->slab);
@@ -257,7 +257,7 @@ static void sink_compute(struct stream *s, struct item *it)
     }
 }
 
-static void sink_finish(struct stream *s, struct item *it)
+static void sink_finish(struct stream *s, struct step *it)
 {
     struct job *j = it->band->job;
     if (!schedule_finished(s->schedule, it->band)) {
@@ -285,7 +285,7 @@ static void sink_finish(struct stream *s, struct item *it)
 static int sink(void *ctx, void *slot, struct err *e)
 {
     struct stream *s = ctx;
-    struct item *it = slot;
+    struct step *it = slot;
     (void)e;
     if (it->kind == ITEM_OPEN)
         job_line_opened(&s->line, it->job);
