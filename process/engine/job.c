@@ -472,83 +472,83 @@ static void job_free(struct job *j)
     free(j);
 }
 
-/* --- the line --- */
+/* --- the queue --- */
 
-void job_line_create(struct job_line *l, const struct job_terms *t)
+void job_queue_create(struct job_queue *q, const struct job_terms *t)
 {
-    l->terms = t;
-    l->n = t->setup->n_paths;
-    l->jobs = memory_need((size_t)l->n, sizeof *l->jobs);
-    l->states = memory_need((size_t)l->n, sizeof *l->states);
+    q->terms = t;
+    q->n = t->setup->n_paths;
+    q->jobs = memory_need((size_t)q->n, sizeof *q->jobs);
+    q->states = memory_need((size_t)q->n, sizeof *q->states);
 }
 
-void job_line_free(struct job_line *l)
+void job_queue_free(struct job_queue *q)
 {
-    for (int64_t k = 0; k < l->n; k++)
-        job_free(l->jobs[k]);
-    free(l->jobs);
-    free(l->states);
+    for (int64_t k = 0; k < q->n; k++)
+        job_free(q->jobs[k]);
+    free(q->jobs);
+    free(q->states);
 }
 
-static enum job_state state_of(const struct job_line *l, int64_t k)
+static enum job_state state_of(const struct job_queue *q, int64_t k)
 {
-    return (enum job_state)atomic_load(&l->states[k]);
+    return (enum job_state)atomic_load(&q->states[k]);
 }
 
-struct job *job_line_create_job(struct job_line *l)
+struct job *job_queue_add(struct job_queue *q)
 {
-    const int64_t k = atomic_load(&l->created);
+    const int64_t k = atomic_load(&q->created);
     struct job *j = memory_need(1, sizeof *j);
-    j->terms = l->terms;
+    j->terms = q->terms;
     j->number = k;
-    j->path = l->terms->setup->paths[k];
-    l->jobs[k] = j;
-    atomic_store(&l->states[k], JOB_OPENING);
-    atomic_store(&l->created, k + 1);
+    j->path = q->terms->setup->paths[k];
+    q->jobs[k] = j;
+    atomic_store(&q->states[k], JOB_OPENING);
+    atomic_store(&q->created, k + 1);
     return j;
 }
 
-void job_line_opened(struct job_line *l, const struct job *j)
+void job_queue_opened(struct job_queue *q, const struct job *j)
 {
-    atomic_store(&l->states[j->number], JOB_OPEN);
+    atomic_store(&q->states[j->number], JOB_OPEN);
 }
 
-bool job_line_ready(const struct job_line *l)
+bool job_queue_ready(const struct job_queue *q)
 {
-    const int64_t k = atomic_load(&l->dealt);
-    return k < l->n && state_of(l, k) == JOB_OPEN;
+    const int64_t k = atomic_load(&q->assigned);
+    return k < q->n && state_of(q, k) == JOB_OPEN;
 }
 
 /* Do reports come first? Done jobs keep their memory until then. Devices without a store come
  * first, unless many reports are due. */
-static bool reports_come_first(const struct job_line *l)
+static bool reports_come_first(const struct job_queue *q)
 {
-    const int64_t first = atomic_load(&l->reported);
-    const int64_t most = job_line_ready(l) ? 1 : l->terms->setup->use->n + 1;
+    const int64_t first = atomic_load(&q->reported);
+    const int64_t most = job_queue_ready(q) ? 1 : q->terms->setup->use->n + 1;
     int64_t due = 0;
-    while (due < most && first + due < l->n && state_of(l, first + due) == JOB_DONE)
+    while (due < most && first + due < q->n && state_of(q, first + due) == JOB_DONE)
         due++;
     return due == most;
 }
 
-bool job_line_may_open(const struct job_line *l)
+bool job_queue_may_open(const struct job_queue *q)
 {
-    const int64_t created = atomic_load(&l->created);
-    return created < l->n && created - atomic_load(&l->dealt) <= l->terms->setup->use->n &&
-           created - atomic_load(&l->reported) < MOST_JOBS && !reports_come_first(l);
+    const int64_t created = atomic_load(&q->created);
+    return created < q->n && created - atomic_load(&q->assigned) <= q->terms->setup->use->n &&
+           created - atomic_load(&q->reported) < MOST_JOBS && !reports_come_first(q);
 }
 
-struct job *job_line_deal(struct job_line *l)
+struct job *job_queue_assign(struct job_queue *q)
 {
-    const int64_t k = atomic_load(&l->dealt);
-    struct job *j = l->jobs[k];
+    const int64_t k = atomic_load(&q->assigned);
+    struct job *j = q->jobs[k];
     j->begun = clock_now() - j->opening;
-    atomic_store(&l->states[k], JOB_DEALT);
-    atomic_store(&l->dealt, k + 1);
+    atomic_store(&q->states[k], JOB_ASSIGNED);
+    atomic_store(&q->assigned, k + 1);
     return j;
 }
 
-void job_line_done(struct job_line *l, struct job *j)
+void job_queue_done(struct job_queue *q, struct job *j)
 {
     struct result_slide *r = &j->result;
     r->stages[RESULT_READ] = (double)atomic_load(&j->read_us) * 1e-6;
@@ -556,26 +556,26 @@ void job_line_done(struct job_line *l, struct job *j)
     r->stages[RESULT_WAIT] = (double)atomic_load(&j->wait_us) * 1e-6;
     r->seconds = clock_now() - j->begun;
     spectrum_describe(j->terms->setup->use, j->devices, r->device, sizeof r->device);
-    atomic_store(&l->states[j->number], JOB_DONE);
+    atomic_store(&q->states[j->number], JOB_DONE);
 }
 
-bool job_line_may_report(const struct job_line *l)
+bool job_queue_may_report(const struct job_queue *q)
 {
-    const int64_t k = atomic_load(&l->reported);
-    return k < l->n && state_of(l, k) == JOB_DONE;
+    const int64_t k = atomic_load(&q->reported);
+    return k < q->n && state_of(q, k) == JOB_DONE;
 }
 
-int job_line_report(struct job_line *l, struct err *e)
+int job_queue_report(struct job_queue *q, struct err *e)
 {
-    const struct stream_setup *setup = l->terms->setup;
-    const int64_t k = atomic_load(&l->reported);
-    struct job *j = l->jobs[k];
+    const struct stream_setup *setup = q->terms->setup;
+    const int64_t k = atomic_load(&q->reported);
+    struct job *j = q->jobs[k];
     const bool failed = atomic_load(&j->failed);
     close_file(j);
     const int r = setup->report(setup->ctx, k, failed ? NULL : &j->result, &j->err, e);
-    l->jobs[k] = NULL;
+    q->jobs[k] = NULL;
     job_free(j);
-    atomic_store(&l->states[k], JOB_REPORTED);
-    atomic_store(&l->reported, k + 1);
+    atomic_store(&q->states[k], JOB_REPORTED);
+    atomic_store(&q->reported, k + 1);
     return r;
 }

@@ -1,13 +1,13 @@
 /*
  * job.h - a store being processed: opening it, its bands, and what the result says about it.
  *
- * The jobs of a run form a line, in the order of their stores. Each job passes through the states
+ * The jobs of a run form a queue, in the order of their stores. Each job passes through the states
  * below, in this order; a job that has failed does, too, and its items do nothing.
  *
  *   JOB_WAITING   it does not exist yet.
  *   JOB_OPENING   a thread opens the store, lists its chunks and chooses its windows.
  *   JOB_OPEN      its bands wait for devices.
- *   JOB_DEALT     the first of its bands has been dealt to a device.
+ *   JOB_ASSIGNED  the first of its bands has been assigned to a device.
  *   JOB_DONE      its bands are finished; the result is complete.
  *   JOB_REPORTED  the caller has the result; the job is freed.
  *
@@ -61,7 +61,7 @@ struct band {
 
 struct job {
     const struct job_terms *terms;
-    int64_t number; /* in the line */
+    int64_t number; /* in the queue */
     const char *path;
     struct store *store;
     struct spectrum_file *file; /* --io gds: the store as the devices read it; else NULL */
@@ -121,41 +121,42 @@ bool job_lower_slabs(struct band *band);
 /* Bytes of one row of pixels in a device's buffer. */
 int64_t job_row_bytes(const struct job_terms *t, const struct spectrum_band *d);
 
-/* --- the line --- */
+/* --- the queue --- */
 
-enum job_state { JOB_WAITING, JOB_OPENING, JOB_OPEN, JOB_DEALT, JOB_DONE, JOB_REPORTED };
+enum job_state { JOB_WAITING, JOB_OPENING, JOB_OPEN, JOB_ASSIGNED, JOB_DONE, JOB_REPORTED };
 
-struct job_line {
+struct job_queue {
     const struct job_terms *terms;
     int64_t n;
-    struct job **jobs;                     /* [n]; NULL before JOB_OPENING and after JOB_REPORTED */
-    atomic_int *states;                    /* [n] enum job_state */
-    atomic_llong created, dealt, reported; /* jobs that have reached OPENING, DEALT, REPORTED */
+    struct job **jobs;  /* [n]; NULL before JOB_OPENING and after JOB_REPORTED */
+    atomic_int *states; /* [n] enum job_state */
+    atomic_llong created, assigned,
+        reported; /* jobs that have reached OPENING, ASSIGNED, REPORTED */
 };
 
-void job_line_create(struct job_line *l, const struct job_terms *t);
-void job_line_free(struct job_line *l); /* with its jobs */
+void job_queue_create(struct job_queue *q, const struct job_terms *t);
+void job_queue_free(struct job_queue *q); /* with its jobs */
 
 /* Should another job be opened now? Not if there are enough for the devices, or many wait for their
  * report. */
-bool job_line_may_open(const struct job_line *l);
-/* The next job, to be opened. NULL: out of memory. */
-struct job *job_line_create_job(struct job_line *l);
+bool job_queue_may_open(const struct job_queue *q);
+/* The next job, to be opened. */
+struct job *job_queue_add(struct job_queue *q);
 /* Opens it. If the store cannot be opened, the job fails. Any thread. */
 void job_open(struct job *j);
 /* It has been opened. */
-void job_line_opened(struct job_line *l, const struct job *j);
+void job_queue_opened(struct job_queue *q, const struct job *j);
 
-/* Is a job ready to be dealt? Any thread. */
-bool job_line_ready(const struct job_line *l);
-/* Deals it. */
-struct job *job_line_deal(struct job_line *l);
+/* Is a job ready to be assigned? Any thread. */
+bool job_queue_ready(const struct job_queue *q);
+/* Assigns it. */
+struct job *job_queue_assign(struct job_queue *q);
 
 /* A job's bands are finished. */
-void job_line_done(struct job_line *l, struct job *j);
+void job_queue_done(struct job_queue *q, struct job *j);
 /* Is the next job to be reported done? Any thread. */
-bool job_line_may_report(const struct job_line *l);
+bool job_queue_may_report(const struct job_queue *q);
 /* Hands it to the caller's report and frees it. */
-int job_line_report(struct job_line *l, struct err *e);
+int job_queue_report(struct job_queue *q, struct err *e);
 
 #endif

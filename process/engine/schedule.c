@@ -41,20 +41,20 @@ struct feed {
 
 struct schedule {
     const struct job_terms *terms;
-    struct job_line *line;
-    struct feed *feeds;  /* [n_devices] */
-    int turn;            /* the feed that was served last */
-    bool drained;        /* that feed has asked for a drain */
-    struct job *dealing; /* it has bands that no device has; or NULL */
-    struct band *lost;   /* list of bands to compute again */
-    int64_t bands_out;   /* bands that were dealt and are not finished */
+    struct job_queue *queue;
+    struct feed *feeds;    /* [n_devices] */
+    int turn;              /* the feed that was served last */
+    bool drained;          /* that feed has asked for a drain */
+    struct job *assigning; /* it has bands that no device has; or NULL */
+    struct band *lost;     /* list of bands to compute again */
+    int64_t bands_out;     /* bands that were assigned and are not finished */
 };
 
-struct schedule *schedule_create(const struct job_terms *t, struct job_line *l)
+struct schedule *schedule_create(const struct job_terms *t, struct job_queue *q)
 {
     struct schedule *s = memory_need(1, sizeof *s);
     struct feed *feeds = memory_need((size_t)t->setup->use->n, sizeof *feeds);
-    *s = (struct schedule){.terms = t, .line = l, .feeds = feeds};
+    *s = (struct schedule){.terms = t, .queue = q, .feeds = feeds};
     for (int k = 0; k < t->setup->use->n; k++)
         feeds[k].buffers = t->setup->use->backend->buffers;
     return s;
@@ -96,7 +96,7 @@ static struct band **lost_band(struct schedule *s, int device)
 /* Is there a band that no device has, and that this one may take? */
 static bool bands_left(struct schedule *s, int device)
 {
-    return lost_band(s, device) || s->dealing || job_line_ready(s->line);
+    return lost_band(s, device) || s->assigning || job_queue_ready(s->queue);
 }
 
 /* The next of these. */
@@ -109,12 +109,12 @@ static struct band *take_band(struct schedule *s, int device)
         return lost;
     }
     s->bands_out++;
-    if (!s->dealing)
-        s->dealing = job_line_deal(s->line);
-    struct job *j = s->dealing;
+    if (!s->assigning)
+        s->assigning = job_queue_assign(s->queue);
+    struct job *j = s->assigning;
     struct band *band = &j->bands[j->next_band++];
     if (j->next_band == j->n_bands)
-        s->dealing = NULL;
+        s->assigning = NULL;
     return band;
 }
 
@@ -386,7 +386,7 @@ static bool all_done(const struct schedule *s)
     for (int k = 0; k < s->terms->setup->use->n; k++)
         if (s->feeds[k].band)
             return false;
-    return !s->dealing && atomic_load(&s->line->dealt) == s->line->n && s->bands_out == 0;
+    return !s->assigning && atomic_load(&s->queue->assigned) == s->queue->n && s->bands_out == 0;
 }
 
 /* The next item of a device that needs one. */

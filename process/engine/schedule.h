@@ -56,7 +56,7 @@ static inline int schedule_queues(int devices)
     return 2 * devices;
 }
 
-struct schedule *schedule_create(const struct job_terms *t, struct job_line *l);
+struct schedule *schedule_create(const struct job_terms *t, struct job_queue *q);
 void schedule_free(struct schedule *s); /* NULL is allowed */
 
 /* The next item; counts and times are not set. Returns an enum loop_next; see loop.h for order. */

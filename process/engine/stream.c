@@ -28,7 +28,7 @@
 struct stream {
     const struct stream_setup *setup;
     struct job_terms terms;
-    struct job_line line;
+    struct job_queue queue;
     struct schedule *schedule;
     struct spectrum_thread *threads; /* [threads] */
     struct step *items;              /* [depth] */
@@ -41,10 +41,10 @@ struct stream {
 
 static void report_notes(struct stream *s)
 {
-    const int64_t end = atomic_load(&s->line.dealt);
-    for (int64_t k = atomic_load(&s->line.reported); k < end && atomic_load(&s->notes) > 0; k++)
-        for (int64_t b = 0; b < s->line.jobs[k]->n_bands; b++) {
-            struct band *band = &s->line.jobs[k]->bands[b];
+    const int64_t end = atomic_load(&s->queue.assigned);
+    for (int64_t k = atomic_load(&s->queue.reported); k < end && atomic_load(&s->notes) > 0; k++)
+        for (int64_t b = 0; b < s->queue.jobs[k]->n_bands; b++) {
+            struct band *band = &s->queue.jobs[k]->bands[b];
             if (!atomic_load(&band->noted))
                 continue;
             if (s->setup->note)
@@ -82,27 +82,27 @@ static void show_progress(struct stream *s)
 {
     const int64_t now = atomic_load(&s->progress), k = now / 100;
     atomic_store(&s->shown, now);
-    if (s->setup->progress && now > 0 && k >= atomic_load(&s->line.reported))
+    if (s->setup->progress && now > 0 && k >= atomic_load(&s->queue.reported))
         s->setup->progress(s->setup->ctx, k, (double)(now % 100) / 100,
-                           count_windows(s->line.jobs[k]));
-    if (s->setup->live && now > 0 && k >= atomic_load(&s->line.reported))
-        s->setup->live(s->setup->ctx, k, &s->line.jobs[k]->result, final_rows(s->line.jobs[k]));
+                           count_windows(s->queue.jobs[k]));
+    if (s->setup->live && now > 0 && k >= atomic_load(&s->queue.reported))
+        s->setup->live(s->setup->ctx, k, &s->queue.jobs[k]->result, final_rows(s->queue.jobs[k]));
 }
 
 static bool due(void *ctx)
 {
     const struct stream *s = ctx;
-    return job_line_may_report(&s->line) || atomic_load(&s->notes) > 0 ||
+    return job_queue_may_report(&s->queue) || atomic_load(&s->notes) > 0 ||
            atomic_load(&s->progress) != atomic_load(&s->shown);
 }
 
 static int idle(void *ctx, struct err *e)
 {
     struct stream *s = ctx;
-    const bool to_report = job_line_may_report(&s->line);
+    const bool to_report = job_queue_may_report(&s->queue);
     report_notes(s); /* after looking, so that a store's notes come before its report */
     show_progress(s);
-    return to_report ? job_line_report(&s->line, e) : 0;
+    return to_report ? job_queue_report(&s->queue, e) : 0;
 }
 
 /* --- source --- */
@@ -110,7 +110,7 @@ static int idle(void *ctx, struct err *e)
 static int next_store(struct stream *s, struct step *it, struct loop_order *order)
 {
     it->kind = ITEM_OPEN;
-    it->job = job_line_create_job(&s->line);
+    it->job = job_queue_add(&s->queue);
     order->queue = schedule_queues(s->setup->use->n);
     return LOOP_ITEM;
 }
@@ -121,8 +121,8 @@ static int source(void *ctx, void *slot, int64_t number, struct loop_order *orde
     (void)number;
     if (stop_check(e))
         return -1;
-    return job_line_may_open(&s->line) ? next_store(s, slot, order)
-                                       : schedule_next(s->schedule, slot, order);
+    return job_queue_may_open(&s->queue) ? next_store(s, slot, order)
+                                         : schedule_next(s->schedule, slot, order);
 }
 
 /* --- work: LOAD --- */
@@ -279,7 +279,7 @@ static void sink_finish(struct stream *s, struct step *it)
     }
     j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;
     if (++j->bands_done == j->n_bands)
-        job_line_done(&s->line, j);
+        job_queue_done(&s->queue, j);
 }
 
 static int sink(void *ctx, void *slot, struct err *e)
@@ -288,7 +288,7 @@ static int sink(void *ctx, void *slot, struct err *e)
     struct step *it = slot;
     (void)e;
     if (it->kind == ITEM_OPEN)
-        job_line_opened(&s->line, it->job);
+        job_queue_opened(&s->queue, it->job);
     if (it->kind == ITEM_COMPUTE && !job_is_gone(it->band))
         sink_compute(s, it);
     if (it->kind == ITEM_FINISH)
@@ -348,10 +348,10 @@ static void open_all(struct stream *s)
     s->terms.setup = setup;
     s->terms.memory = buffer_memory(setup, setup->use->backend->memory);
     s->terms.packed_memory = buffer_memory(setup, setup->use->backend->packed_memory);
-    job_line_create(&s->line, &s->terms);
+    job_queue_create(&s->queue, &s->terms);
     make_threads(s);
     make_items(s);
-    s->schedule = schedule_create(&s->terms, &s->line);
+    s->schedule = schedule_create(&s->terms, &s->queue);
 }
 
 static void close_all(struct stream *s)
@@ -363,7 +363,7 @@ static void close_all(struct stream *s)
         chunks_scratch_free(&s->threads[t].scratch);
     free(s->threads);
     schedule_free(s->schedule);
-    job_line_free(&s->line);
+    job_queue_free(&s->queue);
 }
 
 int stream_run(const struct stream_setup *setup, struct err *e)
