@@ -32,7 +32,7 @@ struct copies {
     struct copy *copy; /* [n] */
 };
 
-static int create_all(struct copies *c, struct err *e)
+static int create_events(struct copies *c, struct err *e)
 {
     if (CU(c->device, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), e))
         return -1;
@@ -53,10 +53,11 @@ struct copies *copies_create(struct check_device *d, int n, struct err *e)
     c->device = d;
     c->n = n;
     c->copy = (struct copy *)memory_need((size_t)n, sizeof *c->copy);
-    if (!create_all(c, e))
-        return c;
-    copies_free(c);
-    return NULL;
+    if (create_events(c, e)) {
+        copies_free(c);
+        return NULL;
+    }
+    return c;
 }
 
 void copies_free(struct copies *c)
