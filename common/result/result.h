@@ -24,7 +24,7 @@
 #include "common/base/field.h"
 #include "common/base/glass_numbers.h"
 #include "common/result/features.h"
-#include "common/result/map_rows.h"
+#include "common/result/map_table.h"
 #include "common/result/spectrum_numbers.h"
 
 #include <stdbool.h>
@@ -97,7 +97,7 @@ enum { RESULT_MOST_SECONDS = 100000000 }; /* larger times are cut */
 
 /* --- maps: one value per window --- */
 
-/* RESULT_MEAN and so on: the maps that a slide has, in the order of the rows of map_rows.h. */
+/* RESULT_MEAN and so on: the maps that a slide has, in the order of the rows of map_table.h. */
 #define RESULT_MAP_NUMBER(number, ...) RESULT_##number,
 enum result_map_number { RESULT_MAP_ROWS(RESULT_MAP_NUMBER) RESULT_MAPS };
 #undef RESULT_MAP_NUMBER

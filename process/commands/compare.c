@@ -57,7 +57,7 @@ struct compare {
     int64_t n, n_renamed;         /* slides; of these, matched by quickhash */
     char **only[2]; /* names of slides in the first and in the second result alone; owned */
     int64_t n_only[2];
-    bool maps[RESULT_MAPS]; /* are compared: `change` of map_rows.h */
+    bool maps[RESULT_MAPS]; /* are compared: `change` of map_table.h */
 };
 
 /* --- comparing --- */

@@ -1,5 +1,5 @@
 /*
- * map_rows.h - the maps of a result: one value per window each.
+ * map_table.h - the maps of a result: one value per window each.
  *
  * To add a map, add a row. Backends sum up each window (struct spectrum_window); its value follows
  * from these sums by the row's formula, so a map needs code of its own, in spectrum_put_window() or
@@ -8,8 +8,8 @@
  *
  * ROW(NUMBER, fields of struct result_map_kind): RESULT_NUMBER is the map's number.
  */
-#ifndef WSI_MAP_ROWS_H
-#define WSI_MAP_ROWS_H
+#ifndef WSI_MAP_TABLE_H
+#define WSI_MAP_TABLE_H
 
 /* clang-format off */
 #define RESULT_MAP_ROWS(ROW)                                                                       \
