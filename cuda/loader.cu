@@ -358,7 +358,7 @@ static int blank(const struct way *w, struct chunks_extent x, struct err *e)
 /* A chunk that is left to the host. */
 static int send_left(const struct way *w, int64_t row, int64_t col, int reason, struct err *e)
 {
-    w->thread->left[reason]++;
+    w->thread->host_decoded[reason]++;
     return send_pixels(w, {row, col, 1}, e);
 }
 
@@ -427,7 +427,7 @@ static int64_t send_some_packed(const struct way *w, struct chunks_extent x, str
     const uint8_t *stored;
     x.n = chunks_that_fit(band_chunks(w), x, b.bytes);
     if (stored_of(w, x)->bytes > b.bytes) { /* then it is the only one */
-        const int r = send_left(w, x.row, x.col, RESULT_LEFT_ROOM, e);
+        const int r = send_left(w, x.row, x.col, HOST_DECODED_ROOM, e);
         return r ? r : 1;
     }
     if (chunks_load_stored(band_chunks(w), &w->thread->scratch, x, b.memory, &stored, e) ||
@@ -477,7 +477,7 @@ static int64_t read_some(const struct way *w, struct chunks_extent x, struct err
     w->thread->scratch.read_seconds += clock_now() - begun;
     if (x.n < 0)
         return x.n;
-    const int r = x.n == 0 ? send_left(w, x.row, x.col, RESULT_LEFT_ROOM, e)
+    const int r = x.n == 0 ? send_left(w, x.row, x.col, HOST_DECODED_ROOM, e)
                            : send_stored(w, x, staging_count(w->loader->staging) + thread, from,
                                          {reads_heads(w->loader->reads, thread), CRC_HEAD}, e);
     return r ? r : std::max<int64_t>(x.n, 1);
@@ -528,7 +528,7 @@ int loader_complete(struct loader *l, struct buffer *to, const struct spectrum_s
     if (s->band->packed_bytes == 0)
         return 0;
     while ((r = next_left(&w, &place, e)) > 0)
-        if ((r = send_left(&w, first + place / columns, place % columns, RESULT_LEFT_DATA, e)))
+        if ((r = send_left(&w, first + place / columns, place % columns, HOST_DECODED_DATA, e)))
             return r;
     return r;
 }

@@ -295,7 +295,7 @@ static struct unpack_header *kept_header(struct unpack *u, const uint8_t *bytes,
 }
 
 /* These take what the header of a chunk says of its tile; *head becomes the header's length. They
- * return a reason (enum result_left) to leave the tile to the host, or -1. */
+ * return a reason (enum host_decoded) to leave the tile to the host, or -1. */
 static int take_kept(const struct unpack *u, struct unpack_header *h, struct unpack_tile *t,
                      size_t *head)
 {
@@ -303,7 +303,7 @@ static int take_kept(const struct unpack *u, struct unpack_header *h, struct unp
     h->tiles++;
     memcpy(t->dht, h->dht, sizeof t->dht);
     *head = h->n;
-    return h->handled ? -1 : RESULT_LEFT_FORM;
+    return h->handled ? -1 : HOST_DECODED_FORM;
 }
 
 /* A tile without a kept header. Half of the headers are kept for those with other quantisers or
@@ -314,15 +314,15 @@ static int take_other(struct unpack *u, const struct spectrum_band *b, const uin
     struct jpeg_geometry g = {};
     struct err no;
     if (jpeg_header_read(&u->other, bytes, n, &no))
-        return RESULT_LEFT_FORM;
+        return HOST_DECODED_FORM;
     const bool handled = handles(u, &u->other, b, &g, &u->other_set);
     t->set = handled ? find_like(u, &g, &u->other_set, true, -1) : -1;
     if (u->n_headers < (t->set < 0 ? UNPACK_SETS : UNPACK_SETS / 2)) {
         struct unpack_header *h = keep_header(u, bytes, handled, &g);
-        return h ? take_kept(u, h, t, head) : RESULT_LEFT_ROOM;
+        return h ? take_kept(u, h, t, head) : HOST_DECODED_ROOM;
     }
     if (t->set < 0)
-        return handled ? RESULT_LEFT_TABLES : RESULT_LEFT_FORM;
+        return handled ? HOST_DECODED_TABLES : HOST_DECODED_FORM;
     t->own = true;
     u->headers[u->headers[t->set].like].alike++;
     find_tables(&u->other, &u->other_set, bytes, t->dht);
@@ -381,9 +381,9 @@ static int add_tile(struct unpack *u, const struct spectrum_slab *s, const uint8
     t.place = (uint32_t)place;
     t.most = jpeg_most_entries(g, t.bytes);
     if (is_long(s, &t))
-        return RESULT_LEFT_LONG;
+        return HOST_DECODED_LONG;
     if (u->n == u->room.tiles || !fits_one(u, &t))
-        return RESULT_LEFT_ROOM;
+        return HOST_DECODED_ROOM;
     u->list[u->n++] = t;
     return -1;
 }

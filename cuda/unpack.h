@@ -105,7 +105,7 @@ struct unpack_heads {
     size_t apart; /* 0: whole chunks */
 };
 
-/* Takes n chunks. left[k] becomes 0, or 1 + enum result_left for those that are left to the host.
+/* Takes n chunks. left[k] becomes 0, or 1 + enum host_decoded for those that are left to the host.
  * The bytes go to *to.
  * Returns how many are left, or -1. */
 int64_t unpack_add(struct unpack *u, const struct spectrum_slab *s, struct unpack_heads heads,

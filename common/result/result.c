@@ -80,22 +80,22 @@ const char *result_stage_name(int stage)
 
 static const struct {
     const char *name, *words;
-} lefts[RESULT_LEFTS] = {
-    [RESULT_LEFT_FORM] = {"form", "the kernels do not decode this form of JPEG"},
-    [RESULT_LEFT_TABLES] = {"tables", "too many different tables"},
-    [RESULT_LEFT_ROOM] = {"room", "too little memory on the device"},
-    [RESULT_LEFT_LONG] = {"long", "few large tiles, faster on the host"},
-    [RESULT_LEFT_DATA] = {"data", "unusual data"},
+} host_decoded[HOST_DECODED_REASONS] = {
+    [HOST_DECODED_FORM] = {"form", "the kernels do not decode this form of JPEG"},
+    [HOST_DECODED_TABLES] = {"tables", "too many different tables"},
+    [HOST_DECODED_ROOM] = {"room", "too little memory on the device"},
+    [HOST_DECODED_LONG] = {"long", "few large tiles, faster on the host"},
+    [HOST_DECODED_DATA] = {"data", "unusual data"},
 };
 
-const char *result_left_words(int left)
+const char *host_decoded_words(int reason)
 {
-    return lefts[left].words;
+    return host_decoded[reason].words;
 }
 
-const char *result_left_name(int left)
+const char *host_decoded_name(int reason)
 {
-    return lefts[left].name;
+    return host_decoded[reason].name;
 }
 
 double result_seconds(double a, double b)

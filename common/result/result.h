@@ -196,18 +196,18 @@ struct result_picture {
 enum { RESULT_MOST_THUMBNAIL = 160 }; /* px in either direction */
 
 /* Why a device left JPEG tiles to the host's decoder. */
-enum result_left {
-    RESULT_LEFT_FORM,   /* the kernels do not decode streams of this form */
-    RESULT_LEFT_TABLES, /* the slab has too many other headers */
-    RESULT_LEFT_ROOM,   /* there is no room for it on the device */
-    RESULT_LEFT_LONG,   /* few long tiles: the host is faster */
-    RESULT_LEFT_DATA,   /* unusual or damaged data */
-    RESULT_LEFTS
+enum host_decoded {
+    HOST_DECODED_FORM,   /* the kernels do not decode streams of this form */
+    HOST_DECODED_TABLES, /* the slab has too many other headers */
+    HOST_DECODED_ROOM,   /* there is no room for it on the device */
+    HOST_DECODED_LONG,   /* few long tiles: the host is faster */
+    HOST_DECODED_DATA,   /* unusual or damaged data */
+    HOST_DECODED_REASONS
 };
 
 /* In words, for sentences, and as a name in JSON. */
-const char *result_left_words(int left);
-const char *result_left_name(int left);
+const char *host_decoded_words(int reason);
+const char *host_decoded_name(int reason);
 
 struct result_slide {
     char name[256]; /* in /slides: the store's base name without .h5 */
@@ -222,7 +222,8 @@ struct result_slide {
     char io[16];        /* how the store was read: "direct", "buffered", "gds", "gds-compat" */
     int64_t
         tiles_on_host; /* JPEG tiles that the device left to the host's decoder; -1: not known */
-    int64_t left[RESULT_LEFTS]; /* these by reason; of a slide that was computed just now */
+    /* These by reason; of a slide that was computed just now. */
+    int64_t host_decoded[HOST_DECODED_REASONS];
     double stages[RESULT_STAGES];
     double seconds; /* of computing; a merge adds them up */
     int64_t nx, ny; /* windows that fit */

@@ -44,7 +44,7 @@ struct band {
     struct spectrum_band geometry; /* end_row 0: nothing to compute */
     struct chunks chunks;          /* of the rows that are streamed */
     int64_t rows_done;
-    atomic_llong left[RESULT_LEFTS]; /* chunks that the device left to the host's decoder */
+    atomic_llong host_decoded[HOST_DECODED_REASONS]; /* chunks, by reason */
 
     atomic_llong rows_final; /* rows of windows before this one have their values; 0: none */
 

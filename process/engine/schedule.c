@@ -438,8 +438,8 @@ bool schedule_finished(struct schedule *s, struct band *band)
                 err_set(&band->note, "%.900s; another device computes it again", band->why.msg);
             j->rows_done -= band->rows_done;
             band->rows_done = 0;
-            for (int k = 0; k < RESULT_LEFTS; k++)
-                atomic_store(&band->left[k], 0);
+            for (int k = 0; k < HOST_DECODED_REASONS; k++)
+                atomic_store(&band->host_decoded[k], 0);
             atomic_store(&band->lost, false);
             band->next = s->lost;
             s->lost = band;

@@ -155,10 +155,10 @@ static void add_thread(struct band *band, struct spectrum_thread *t)
     atomic_fetch_add(&j->read_us, (long long)(t->scratch.read_seconds * 1e6));
     atomic_fetch_add(&j->unpack_us, (long long)(t->scratch.unpack_seconds * 1e6));
     atomic_fetch_add(&j->wait_us, (long long)(t->wait_seconds * 1e6));
-    for (int k = 0; k < RESULT_LEFTS; k++)
-        atomic_fetch_add(&band->left[k], t->left[k]);
+    for (int k = 0; k < HOST_DECODED_REASONS; k++)
+        atomic_fetch_add(&band->host_decoded[k], t->host_decoded[k]);
     t->scratch.read_seconds = t->scratch.unpack_seconds = t->wait_seconds = 0;
-    memset(t->left, 0, sizeof t->left);
+    memset(t->host_decoded, 0, sizeof t->host_decoded);
 }
 
 /* What `load` or `compute` of the backend has returned. */
@@ -273,9 +273,9 @@ static void sink_finish(struct stream *s, struct step *it)
     j->result.stages[RESULT_COPY] += it->times.copy;
     j->result.stages[RESULT_KERNELS] += it->times.kernels;
     atomic_fetch_add(&j->unpack_us, (long long)(it->times.unpack * 1e6));
-    for (int k = 0; k < RESULT_LEFTS; k++) {
-        j->result.left[k] += atomic_load(&it->band->left[k]);
-        j->result.tiles_on_host += atomic_load(&it->band->left[k]);
+    for (int k = 0; k < HOST_DECODED_REASONS; k++) {
+        j->result.host_decoded[k] += atomic_load(&it->band->host_decoded[k]);
+        j->result.tiles_on_host += atomic_load(&it->band->host_decoded[k]);
     }
     j->devices |= UINT64_C(1) << it->band->geometry.assigned.device;
     if (++j->bands_done == j->n_bands)

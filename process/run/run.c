@@ -71,11 +71,12 @@ static void report_tissue(const char *path, const struct result_params *p,
 static void report_left(const char *path, const struct result_slide *s)
 {
     int most = 0;
-    for (int k = 0; k < RESULT_LEFTS; k++)
-        most = s->left[k] > s->left[most] ? k : most;
+    for (int k = 0; k < HOST_DECODED_REASONS; k++)
+        most = s->host_decoded[k] > s->host_decoded[most] ? k : most;
     if (s->tiles_on_host * 10 > s->origin.tiles)
         cli_say("%s: the host decoded %" PRId64 " of %" PRId64 " JPEG tiles: %s (%" PRId64 ")",
-                path, s->tiles_on_host, s->origin.tiles, result_left_words(most), s->left[most]);
+                path, s->tiles_on_host, s->origin.tiles, host_decoded_words(most),
+                s->host_decoded[most]);
 }
 
 /* `path` is that of the store. */
@@ -150,10 +151,10 @@ static int check_duplicate(struct run *r, const char *path, const char *quickhas
 static void json_left(const struct result_slide *s)
 {
     char name[64];
-    for (int k = 0; k < RESULT_LEFTS; k++) {
-        snprintf(name, sizeof name, "tiles_on_host_%s", result_left_name(k));
-        if (s->left[k])
-            json_int(name, s->left[k]);
+    for (int k = 0; k < HOST_DECODED_REASONS; k++) {
+        snprintf(name, sizeof name, "tiles_on_host_%s", host_decoded_name(k));
+        if (s->host_decoded[k])
+            json_int(name, s->host_decoded[k]);
     }
 }
 

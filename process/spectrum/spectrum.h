@@ -130,7 +130,7 @@ struct spectrum_thread {
     /* Backends add to these, and to the seconds of the scratch; the caller may reset them. */
     double wait_seconds; /* for a staging buffer */
     /* chunks of a codec that the backend unpacks, which the host unpacked, by reason */
-    int64_t left[RESULT_LEFTS];
+    int64_t host_decoded[HOST_DECODED_REASONS];
 };
 
 /* Seconds that a device was busy. */
