@@ -171,7 +171,7 @@ static int write_slide(void *ctx, int64_t k, const struct result_slide *s, const
         return 0;
     }
     show_done(w, s);
-    a->how = results_put(w->a->out, s, &a->why) ? SLIDE_UNWRITTEN : SLIDE_DONE;
+    a->how = run_output_put(w->a->out, s, &a->why) ? SLIDE_UNWRITTEN : SLIDE_DONE;
     copy_slide(&w->a->o->params, s, a);
     return 0;
 }

@@ -20,14 +20,14 @@
 #include "common/result/result.h"
 #include "process/options/options.h"
 #include "process/run/live.h"
-#include "process/run/results.h"
+#include "process/run/run_output.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct at_once {
     const struct options *o;
-    struct results *out;
+    struct run_output *out;
     struct live *live;   /* NULL without --live */
     const double *bytes; /* [n + 1]: of the stores before store k; NULL: nothing shows progress */
 

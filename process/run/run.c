@@ -14,7 +14,7 @@
 #include "process/options/commands.h"
 #include "process/run/at_once.h"
 #include "process/run/live.h"
-#include "process/run/results.h"
+#include "process/run/run_output.h"
 #include "process/spectrum/spectrum.h"
 #include "process/spectrum/spectrum_open.h"
 
@@ -107,7 +107,7 @@ struct done {
 
 struct run {
     struct options *o;
-    struct results *out;
+    struct run_output *out;
     int64_t inputs, done, skipped, failed;
     int64_t taken, taken_windows; /* of those done: from a partial result */
     int64_t trouble;              /* of those failed: err_is_trouble */
@@ -255,7 +255,7 @@ static void report_failure(struct run *r, const char *path, const struct err *wh
 
 /* A store whose result exists and is kept, but is not what was asked for. So it is in no list of
  * those without one. */
-static void report_kept(struct run *r, const char *path, const struct results_found *found,
+static void report_kept(struct run *r, const char *path, const struct run_output_found *found,
                         const struct err *why)
 {
     r->failed++;
@@ -378,7 +378,7 @@ static int put_slide(struct run *r, const char *path, const struct result_slide 
 {
     if (!r->o->quiet)
         run_remarks(path, &r->o->params, s);
-    if (!r->at_once && results_put(r->out, s, e)) {
+    if (!r->at_once && run_output_put(r->out, s, e)) {
         json_store(r, path, e);
         return -1;
     }
@@ -426,7 +426,7 @@ static void put_left(const struct run *r, char *out, size_t size)
         snprintf(out, size, "%s", left);
     else if (r->kept)
         snprintf(out, size,
-                 "%s; those done are kept in %s" RESULTS_PARTIAL
+                 "%s; those done are kept in %s" RUN_OUTPUT_PARTIAL
                  ", and this command%s goes on from there",
                  left, r->o->output, r->o->force ? " without --force" : "");
     else
@@ -608,8 +608,8 @@ static int check_names(const struct list *files, struct err *e)
 static bool is_finished(struct run *r, const char *path)
 {
     struct err e = {0};
-    struct results_found found = {.kept = false};
-    int have = results_have(r->out, path, &found, &e);
+    struct run_output_found found = {.kept = false};
+    int have = run_output_have(r->out, path, &found, &e);
     if (have == 0 && *e.msg && !r->o->quiet)
         cli_say("%s", e.msg);
     if (have > 0 && check_duplicate(r, path, found.quickhash, &e)) {
@@ -634,7 +634,7 @@ static int take_slide(struct run *r, const char *path, struct err *e)
 {
     struct err why = {0};
     struct result_slide s;
-    if (results_take(r->out, path, &s, &why) <= 0) {
+    if (run_output_take(r->out, path, &s, &why) <= 0) {
         if (*why.msg && !r->o->quiet)
             cli_say("%s", why.msg);
         return 0;
@@ -670,7 +670,7 @@ static int drop_finished(struct run *r, struct err *e)
     files->n = kept;
     report_others(r);
     if (r->taken && !r->o->quiet)
-        cli_say("%s" RESULTS_PARTIAL ": %" PRId64 " of %" PRId64 " slides are taken from there",
+        cli_say("%s" RUN_OUTPUT_PARTIAL ": %" PRId64 " of %" PRId64 " slides are taken from there",
                 r->o->output, r->taken, r->inputs);
     return taken < 0 ? -1 : 0;
 }
@@ -739,15 +739,15 @@ static void end_early(struct run *r)
 {
     struct err e = {0};
     if (output_is_folder(r->o->output, RESULT_ENDING) || r->done == r->taken)
-        results_abort(r->out);
-    else if (!(r->kept = results_keep(r->out, &e) > 0))
+        run_output_abort(r->out);
+    else if (!(r->kept = run_output_keep(r->out, &e) > 0))
         cli_say("%s", e.msg);
 }
 
 static int run_stores(struct run *r)
 {
     struct err e = {0};
-    r->out = results_open(r->o, &e);
+    r->out = run_output_open(r->o, &e);
     int bad = !r->out || failures_begin(&r->failures, r->o, &e);
     bad = bad || drop_finished(r, &e) || open_live(r, &e);
     if (!bad && r->o->files.n > 0)
@@ -755,7 +755,7 @@ static int run_stores(struct run *r)
     if (bad)
         end_early(r);
     else
-        bad = results_commit(r->out, &e);
+        bad = run_output_commit(r->out, &e);
     report_written(r, bad ? &e : NULL);
     bad = bad || failed_list_write(r->failures, r->o->quiet, &e);
     const int status = bad                                  ? cli_failed(&e)
@@ -919,7 +919,7 @@ static bool has_store(const void *ctx, const char *slide)
 }
 
 /* One file: it must not be an input, nor have other slides. In a folder, each file is judged by
- * itself (results.h), but the folder must not be that of the stores. */
+ * itself (run_output.h), but the folder must not be that of the stores. */
 static int check_target(const struct options *o, struct err *e)
 {
     char *const regions[] = {(char *)o->regions.path};
@@ -936,7 +936,7 @@ static int check_target(const struct options *o, struct err *e)
     if (output_is_no_input("-o", o->output, o->files.paths, o->files.n, e) ||
         output_is_no_input("-o", o->output, regions, 1, e))
         return -1;
-    char *partial = memory_print("%s" RESULTS_PARTIAL, o->output);
+    char *partial = memory_print("%s" RUN_OUTPUT_PARTIAL, o->output);
     const int bad = !o->force && (result_check_replaced(o->output, has_store, &o->files, e) ||
                                   result_check_replaced(partial, has_store, &o->files, e));
     free(partial);

@@ -1,5 +1,5 @@
-/* results.c - see results.h. */
-#include "process/run/results.h"
+/* run_output.c - see run_output.h. */
+#include "process/run/run_output.h"
 
 #include "common/base/cli.h"
 #include "common/base/memory.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct results {
+struct run_output {
     const char *output;
     const struct result_params *params;
     const struct regions_choice *regions;
@@ -35,7 +35,7 @@ struct results {
 /* --- the partial result --- */
 
 /* The slides of an earlier run that ended early, unless they were computed otherwise. */
-static void open_partial(struct results *r, bool quiet)
+static void open_partial(struct run_output *r, bool quiet)
 {
     struct err e = {0}, other = {0};
     if (stat(r->partial_path, &r->taken))
@@ -53,9 +53,9 @@ static void open_partial(struct results *r, bool quiet)
     }
 }
 
-static int open_one(struct results *r, const struct options *o, struct err *e)
+static int open_one(struct run_output *r, const struct options *o, struct err *e)
 {
-    r->partial_path = memory_print("%s" RESULTS_PARTIAL, r->output);
+    r->partial_path = memory_print("%s" RUN_OUTPUT_PARTIAL, r->output);
     if (result_check_target(r->output, e) || result_check_target(r->partial_path, e))
         return -1;
     if (!o->force)
@@ -65,7 +65,7 @@ static int open_one(struct results *r, const struct options *o, struct err *e)
 }
 
 /* Has another program published a partial result since this run has begun, with as many slides? */
-static bool is_behind(const struct results *r)
+static bool is_behind(const struct run_output *r)
 {
     struct stat now;
     struct err e = {0};
@@ -79,29 +79,29 @@ static bool is_behind(const struct results *r)
     return is;
 }
 
-struct results *results_open(const struct options *o, struct err *e)
+struct run_output *run_output_open(const struct options *o, struct err *e)
 {
     const char *output = o->output;
     const struct result_params *p = &o->params;
-    struct results *r = memory_need(1, sizeof *r);
-    *r = (struct results){.output = output,
-                          .params = p,
-                          .regions = &o->regions,
-                          .first_group = o->first_group,
-                          .last_group = o->last_group,
-                          .no_damage = o->reject_damaged,
-                          .folder = output_is_folder(output, RESULT_ENDING)};
+    struct run_output *r = memory_need(1, sizeof *r);
+    *r = (struct run_output){.output = output,
+                             .params = p,
+                             .regions = &o->regions,
+                             .first_group = o->first_group,
+                             .last_group = o->last_group,
+                             .no_damage = o->reject_damaged,
+                             .folder = output_is_folder(output, RESULT_ENDING)};
     const int bad = r->folder ? folder_make(output, e) : open_one(r, o, e);
     if (!bad && r->folder)
         publish_clean_folder(output); /* also of stores that will not be computed */
     if (!bad)
         return r;
-    results_abort(r);
+    run_output_abort(r);
     return NULL;
 }
 
 /* Path of the file of one slide in the folder. */
-static char *target_of(const struct results *r, const char *name, size_t n)
+static char *target_of(const struct run_output *r, const char *name, size_t n)
 {
     const char *slash = r->output[strlen(r->output) - 1] == '/' ? "" : "/";
     return r->first_group ? memory_print("%s%s%.*s.%" PRId64 "-%" PRId64 ".h5", r->output, slash,
@@ -126,7 +126,7 @@ static bool is_of_store(const struct result_slide *s, const struct store_info *i
 }
 
 /* Has it the groups that are asked for? */
-static bool has_groups(const struct results *r, const struct result_slide *s)
+static bool has_groups(const struct run_output *r, const struct result_slide *s)
 {
     const int64_t first = r->first_group ? r->first_group : 1;
     const int64_t last = r->first_group ? r->last_group : s->group_count;
@@ -150,7 +150,7 @@ static void make_newer(const char *target, const struct timespec *source)
 }
 
 /* 1 or 0: is the slide of these regions? -1 if they cannot be read. */
-static int judge_regions(const struct results *r, const struct result_slide *slide,
+static int judge_regions(const struct run_output *r, const struct result_slide *slide,
                          const char *store, const struct store_info *i, const char *target,
                          struct err *e)
 {
@@ -169,8 +169,8 @@ static int judge_regions(const struct results *r, const struct result_slide *sli
     return 0;
 }
 
-/* As results_have, of a result of this store. */
-static int judge_current(const struct results *r, const struct result_slide *slide,
+/* As run_output_have, of a result of this store. */
+static int judge_current(const struct run_output *r, const struct result_slide *slide,
                          const char *store, const struct store_info *i, const char *target,
                          struct err *e)
 {
@@ -190,11 +190,11 @@ static bool is_newer_file(const char *store, const char *target)
            is_older(&result.st_mtim, &source.st_mtim);
 }
 
-/* As results_have: does the slide belong to the store? A store that another one has replaced makes
+/* As run_output_have: does the slide belong to the store? A store that another one has replaced makes
  * the result out of date: of the same slide always, of another slide of this name when the store is
  * newer. */
-static int judge_slide(const struct results *r, const struct result_slide *slide, const char *store,
-                       const char *target, struct err *e)
+static int judge_slide(const struct run_output *r, const struct result_slide *slide,
+                       const char *store, const char *target, struct err *e)
 {
     int is = -1;
     struct store *s = store_open(store, e);
@@ -217,17 +217,17 @@ static int judge_slide(const struct results *r, const struct result_slide *slide
 }
 
 /* Damage that is to be rejected. */
-static int reject_damaged(const struct results_found *found, const char *store, const char *target,
-                          struct err *e)
+static int reject_damaged(const struct run_output_found *found, const char *store,
+                          const char *target, struct err *e)
 {
     return err_set(e,
                    "%s: its result %s has %" PRId64 " damaged tile%s; rejected (--on-damage fail)",
                    store, target, found->damaged, found->damaged == 1 ? "" : "s");
 }
 
-/* As results_have, of a result that can be opened. */
-static int judge_result(const struct results *r, struct result *old, const char *store,
-                        const char *target, struct results_found *found, struct err *e)
+/* As run_output_have, of a result that can be opened. */
+static int judge_result(const struct run_output *r, struct result *old, const char *store,
+                        const char *target, struct run_output_found *found, struct err *e)
 {
     struct result_slide slide;
     if (result_same_params(result_params(old), r->params, &found->other)) {
@@ -252,8 +252,8 @@ static int judge_result(const struct results *r, struct result *old, const char 
     return is > 0 && found->damaged && r->no_damage ? reject_damaged(found, store, target, e) : is;
 }
 
-static int judge(const struct results *r, const char *store, const char *target,
-                 struct results_found *found, struct err *e)
+static int judge(const struct run_output *r, const char *store, const char *target,
+                 struct run_output_found *found, struct err *e)
 {
     struct stat result;
     struct err why = {0};
@@ -271,8 +271,8 @@ static int judge(const struct results *r, const char *store, const char *target,
     return is;
 }
 
-int results_have(const struct results *r, const char *store, struct results_found *found,
-                 struct err *e)
+int run_output_have(const struct run_output *r, const char *store, struct run_output_found *found,
+                    struct err *e)
 {
     size_t n;
     const char *name = path_stem(store, &n);
@@ -284,7 +284,7 @@ int results_have(const struct results *r, const char *store, struct results_foun
     return is;
 }
 
-int results_take(struct results *r, const char *store, struct result_slide *s, struct err *e)
+int run_output_take(struct run_output *r, const char *store, struct result_slide *s, struct err *e)
 {
     size_t n;
     struct err unread = {0};
@@ -311,7 +311,7 @@ int results_take(struct results *r, const char *store, struct result_slide *s, s
 
 /* --- writing --- */
 
-static int put_own(const struct results *r, const struct result_slide *s, struct err *e)
+static int put_own(const struct run_output *r, const struct result_slide *s, struct err *e)
 {
     char *target = target_of(r, s->name, strlen(s->name));
     struct result_writer *w = result_create(target, r->params, e);
@@ -326,7 +326,7 @@ static int put_own(const struct results *r, const struct result_slide *s, struct
     return bad ? -1 : 0;
 }
 
-int results_put(struct results *r, const struct result_slide *s, struct err *e)
+int run_output_put(struct run_output *r, const struct result_slide *s, struct err *e)
 {
     if (r->folder)
         return put_own(r, s, e);
@@ -334,7 +334,7 @@ int results_put(struct results *r, const struct result_slide *s, struct err *e)
     return result_put_slide(r->one, s, e) ? err_add(e, "%s", r->output) : 0;
 }
 
-int results_commit(struct results *r, struct err *e)
+int run_output_commit(struct run_output *r, struct err *e)
 {
     int bad = 0;
     if (!r->folder && r->slides > 0) {
@@ -344,11 +344,11 @@ int results_commit(struct results *r, struct err *e)
             unlink(r->partial_path);
         r->one = NULL;
     }
-    results_abort(r);
+    run_output_abort(r);
     return bad;
 }
 
-int results_keep(struct results *r, struct err *e)
+int run_output_keep(struct run_output *r, struct err *e)
 {
     int kept = 1;
     if (is_behind(r)) {
@@ -358,11 +358,11 @@ int results_keep(struct results *r, struct err *e)
         kept = -1;
     }
     r->one = NULL;
-    results_abort(r);
+    run_output_abort(r);
     return kept;
 }
 
-void results_abort(struct results *r)
+void run_output_abort(struct run_output *r)
 {
     if (!r)
         return;

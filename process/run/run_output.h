@@ -1,5 +1,5 @@
 /*
- * results.h - where the slides of a run go: all into one file or, when the output is a folder, each
+ * run_output.h - where the slides of a run go: all into one file or, when the output is a folder, each
  * into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
  *
  * One file appears when the whole run is done. If the run ends earlier, its slides are kept beside
@@ -7,8 +7,8 @@
  * one file has appeared. Files in a folder appear one by one, so a run that was stopped continues
  * where it was, and the tasks of an array job share a folder.
  */
-#ifndef WSI_RESULTS_H
-#define WSI_RESULTS_H
+#ifndef WSI_RUN_OUTPUT_H
+#define WSI_RUN_OUTPUT_H
 #include "common/base/err.h"
 #include "common/base/failed_list.h"
 #include "common/result/result.h"
@@ -17,21 +17,21 @@
 
 #include <stdint.h>
 
-struct results;
+struct run_output;
 
-#define RESULTS_PARTIAL ".partial" /* after the name of the one file */
+#define RUN_OUTPUT_PARTIAL ".partial" /* after the name of the one file */
 
 /* What an existing result says of its slide. */
-struct results_found {
+struct run_output_found {
     char quickhash[80];
     int64_t damaged;  /* of its tiles */
     bool kept;        /* the store has a result, whether it is up to date or rejected */
     struct err other; /* how its parameters differ; "": they do not, or nobody looked */
 };
 
-/* Begins the one file, or makes the folder unless it exists. `o` must outlive the results. NULL on
+/* Begins the one file, or makes the folder unless it exists. `o` must outlive it. NULL on
  * failure. */
-struct results *results_open(const struct options *o, struct err *e);
+struct run_output *run_output_open(const struct options *o, struct err *e);
 /* Has the folder an up-to-date result of this store already? Its times do not matter: content_crc32
  * says of which store it is.
  * 1: yes, complete and whole; *found is filled in.
@@ -39,21 +39,21 @@ struct results *results_open(const struct options *o, struct err *e);
  *    so; else e is unchanged.
  * -1: something else exists under its name, which must not be replaced, or it cannot be read; or,
  *    with found->kept, a result of other parameters, or one that --on-damage fail rejects. */
-int results_have(const struct results *r, const char *store, struct results_found *found,
-                 struct err *e);
+int run_output_have(const struct run_output *r, const char *store, struct run_output_found *found,
+                    struct err *e);
 /* Does the partial result have the slide of this store, as it would be computed now? 1: yes; *s is
  * to be freed with result_slide_free(). 0: no; if its store has changed, e says so. */
-int results_take(struct results *r, const char *store, struct result_slide *s, struct err *e);
+int run_output_take(struct run_output *r, const char *store, struct result_slide *s, struct err *e);
 /* Writes a slide: into the one file, or as its own file. */
-int results_put(struct results *r, const struct result_slide *s, struct err *e);
+int run_output_put(struct run_output *r, const struct result_slide *s, struct err *e);
 /* Publishes the one file if it has any slide, and removes the partial result; frees r. */
-int results_commit(struct results *r, struct err *e);
-/* Publishes the slides of the one file as a partial result, in place of results_commit(), but where
+int run_output_commit(struct run_output *r, struct err *e);
+/* Publishes the slides of the one file as a partial result, in place of run_output_commit(), but where
  * another program has published one of as many slides since; frees r. 1: there is one now, -1:
  * failed. */
-int results_keep(struct results *r, struct err *e);
+int run_output_keep(struct run_output *r, struct err *e);
 /* Drops the one file, keeps files in a folder; frees r. NULL is fine. */
-void results_abort(struct results *r);
+void run_output_abort(struct run_output *r);
 
 /* --- the list of slides without a result, in the output folder: failed_list.h --- */
 
