@@ -215,7 +215,7 @@ int64_t result_find_slide(const struct result *r, const char *name)
     return -1;
 }
 
-unsigned result_parts_here(const struct result *r)
+unsigned result_parts_in_file(const struct result *r)
 {
     return r->table ? 0 : RESULT_ALL_PARTS;
 }

@@ -41,7 +41,7 @@ int result_read_scale(struct result *r, int64_t k, struct result_origin *o, stru
  * they follow from result_parts_of_numbers(); -1: failed. */
 int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e);
 /* What the file itself has: all parts, or none of a table. */
-unsigned result_parts_here(const struct result *r);
+unsigned result_parts_in_file(const struct result *r);
 void result_close(struct result *r);
 
 /* --- reading a map by rows, for maps of any height in little memory --- */

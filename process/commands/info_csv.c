@@ -117,7 +117,7 @@ int info_result_csv(const char *path, struct result *r, struct err *e)
     const struct result_params *p = result_params(r);
     for (int64_t k = 0; k < result_slides(r); k++) {
         struct result_slide s;
-        if (result_load_parts(r, k, result_parts_here(r), &s, e))
+        if (result_load_parts(r, k, result_parts_in_file(r), &s, e))
             return -1;
         csv_text(stdout, s.name);
         next_text(path);

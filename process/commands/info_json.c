@@ -118,7 +118,7 @@ int info_result_json(const char *path, struct result *r, struct err *e)
     printf(", \"slides\": [");
     for (int64_t k = 0; k < result_slides(r) && !bad; k++) {
         struct result_slide s;
-        bad = result_load_parts(r, k, result_parts_here(r), &s, e);
+        bad = result_load_parts(r, k, result_parts_in_file(r), &s, e);
         if (bad)
             break;
         fputs(k ? ", " : "", stdout);

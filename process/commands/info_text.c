@@ -299,7 +299,7 @@ static int print_rows(struct result *r, int columns, struct origins *o, struct e
     for (int64_t k = 0; k < result_slides(r); k++) {
         struct result_slide s;
         char missing[64];
-        if (result_load_parts(r, k, result_parts_here(r), &s, e))
+        if (result_load_parts(r, k, result_parts_in_file(r), &s, e))
             return -1;
         fputs("  ", stdout);
         print_fitted(s.name, columns);

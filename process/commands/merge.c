@@ -148,7 +148,7 @@ static void last_line(const struct merging *m, const struct result *r, double se
     cli_say("merged %d result%s into %s%s: %" PRId64 " slide%s%s%s, "
             "%" PRId64 " windows; %s, %.0f slides/s, peak memory %s",
             o->files.n, o->files.n == 1 ? "" : "s", m->outputs[m->now].path,
-            result_parts_here(r) ? "" : ", a table that refers to them", slides,
+            result_parts_in_file(r) ? "" : ", a table that refers to them", slides,
             slides == 1 ? "" : "s", kept, left_out, result_totals(r)->windows,
             clock_text(time, seconds), (double)slides / (seconds > 0 ? seconds : 1),
             number_size(memory, (double)cli_peak_memory()));

@@ -84,7 +84,7 @@ static int load_slide(struct curves *c, struct result *r, int64_t k, const char 
                       unsigned parts, struct err *e)
 {
     struct result_slide s;
-    if (result_load_parts(r, k, result_parts_here(r) | parts, &s, e))
+    if (result_load_parts(r, k, result_parts_in_file(r) | parts, &s, e))
         return -1;
     add_slide(c, file, &s);
     if (parts)
