@@ -215,7 +215,7 @@ static void number_stores(struct inputs *in)
     for (size_t k = 0, first = 0; k < in->n; k++) {
         if (strcmp(sorted[first]->target, sorted[k]->target))
             first = k;
-        sorted[k]->store = (size_t)(sorted[first] - in->list);
+        sorted[k]->target_number = (size_t)(sorted[first] - in->list);
         sorted[k]->shared = k > first;
         sorted[k]->alone = k == first;
         sorted[first]->alone = k == first;
@@ -344,8 +344,9 @@ void inputs_assign(struct inputs *in, const char *output, bool keep_tree)
 {
     drop_repeats(in);
     drop_series(in);
+    in->n_targets = in->n;
     for (size_t k = 0; k < in->n; k++)
-        in->list[k].store = k;
+        in->list[k].target_number = k;
     for (size_t k = 0; k < in->n && output; k++) {
         struct input *i = &in->list[k];
         i->target = inputs_is_file(output) ? memory_copy(output) : target_of(output, i, keep_tree);
@@ -358,7 +359,7 @@ void inputs_share(struct inputs *in, int64_t task, int64_t tasks)
 {
     size_t kept = 0;
     for (size_t k = 0; k < in->n; k++) {
-        if ((int64_t)in->list[k].store % tasks == task - 1)
+        if ((int64_t)in->list[k].target_number % tasks == task - 1)
             in->list[kept++] = in->list[k];
         else
             input_free(&in->list[k]);

@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 struct input {
-    char *path;    /* of the slide; owned */
-    size_t below;  /* path + below is its path below the folder that was given */
-    char *target;  /* path of its store; owned; NULL until it is known (--anonymous) */
-    size_t store;  /* inputs with one target have one number, below that of all inputs */
-    bool is_found; /* by the search of a folder */
-    bool shared;   /* an earlier input has the same target */
-    bool alone;    /* no other input has the same target */
+    char *path;           /* of the slide; owned */
+    size_t below;         /* path + below is its path below the folder that was given */
+    char *target;         /* path of its store; owned; NULL until it is known (--anonymous) */
+    size_t target_number; /* inputs with one target have one, below n_targets */
+    bool is_found;        /* by the search of a folder */
+    bool shared;          /* an earlier input has the same target */
+    bool alone;           /* no other input has the same target */
     char *problem; /* why it cannot be converted, with its path; NULL: no reason is known; owned */
     enum err_kind problem_kind;
 };
@@ -37,6 +37,7 @@ struct input_loss {
 struct inputs {
     struct input *list;
     size_t n;
+    size_t n_targets; /* what inputs_assign() numbered; inputs_share() keeps it */
     struct input_skip *skipped;
     size_t n_skipped;
     struct input_loss *lost; /* by ending; what is said once per run */

@@ -314,8 +314,7 @@ struct batch {
     const struct arguments *o;
     struct inputs in;
     struct outcomes outcomes;
-    size_t slides;  /* of all tasks */
-    size_t *maker;  /* [slides] by number of the store: 1 + the input that has it, or 0 */
+    size_t *maker;  /* [in.n_targets] by target_number: 1 + the input that has it, or 0 */
     int members;    /* processes, at most */
     bool stop_said; /* that a signal ended a slide */
 };
@@ -333,7 +332,6 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
     inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree);
     if (b->in.n == 0)
         return err_set(e, "%s: no slides, only other DICOM files", n > 0 ? words[0] : b->o->list);
-    b->slides = b->in.n;
     inputs_share(&b->in, b->o->task, b->o->tasks);
     return 0;
 }
@@ -449,7 +447,7 @@ static void arrive(void *ctx, int64_t k, const void *answer)
     struct batch *b = ctx;
     const struct answer *a = answer;
     if (!a->bad && !b->o->anonymous)
-        b->maker[b->in.list[k].store] = (size_t)k + 1;
+        b->maker[b->in.list[k].target_number] = (size_t)k + 1;
 }
 
 /* If it had a name, the answer has it. */
@@ -483,8 +481,8 @@ static bool is_decided(struct batch *b, int64_t k, struct answer *a)
         if (i->target)
             publish_clean(i->target); /* with --keep-tree in a folder of its own */
         err_blame(&a->why, i->problem_kind, "%s", i->problem);
-    } else if (i->target && b->maker[i->store])
-        inputs_clash(i, &b->in.list[b->maker[i->store] - 1], &a->why);
+    } else if (i->target && b->maker[i->target_number])
+        inputs_clash(i, &b->in.list[b->maker[i->target_number] - 1], &a->why);
     else
         return false;
     a->bad = 1;
@@ -644,12 +642,12 @@ static int check_mask(const struct batch *b, struct err *e)
         return 0;
     if (stat(mask, &st))
         return err_sys(e, "--tissue-mask %s", mask);
-    if (S_ISDIR(st.st_mode) || b->slides <= 1)
+    if (S_ISDIR(st.st_mode) || b->in.n_targets <= 1)
         return 0;
     return err_set(e,
                    "--tissue-mask %s: one file is the mask of one slide, but %zu slides are "
                    "given; name a folder with one file per slide",
-                   mask, b->slides);
+                   mask, b->in.n_targets);
 }
 
 /* However this run ends, and whichever slides it is given: what killed runs have left goes. */
@@ -679,7 +677,7 @@ static int run_batch(struct batch *b, char **words, int n)
         return arguments_usage_error(&e);
     progress_begin(b->o->quiet ? PROGRESS_NO : b->o->progress, "slide", (int64_t)b->in.n, "MP/s");
     int bad = outcomes_begin(&b->outcomes, b->o, &e);
-    b->maker = memory_need(b->slides + 1, sizeof *b->maker);
+    b->maker = memory_need(b->in.n_targets, sizeof *b->maker);
     bad = bad || convert_all(b, &e) || failed_list_write(b->outcomes.failures, b->o->quiet, &e);
     progress_end();
     const int failed = bad && !stop_signal() ? cli_failed(&e) : EXIT_STOPPED;
