@@ -178,7 +178,7 @@ def check_derived(got, width, window=256, stride=128):
 
 
 def brightness(data):
-    """tissue_gray and so on, from the maps and the thumbnail (common/result/spectrum_numbers.h)."""
+    """tissue_gray and so on, from the maps and the thumbnail (common/result/slide_numbers.h)."""
     here = (data["window_gray"] != 255) & (data["window_flags"] & FILLED == 0)
     gray, tissue = (data["window_" + k][here].astype(float) for k in ("gray", "tissue"))
     median = lambda v: np.sort(v)[(len(v) - 1) // 2] if len(v) else np.nan

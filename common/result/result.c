@@ -309,7 +309,7 @@ void result_find_quantiles(const struct result_slide *s, int map,
 }
 
 int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                 struct spectrum_numbers *n, struct err *e)
+                                 struct slide_numbers *n, struct err *e)
 {
     const struct spectrum_sums tissue = {s->spectra[FEATURES_TISSUE].sums,
                                          s->spectra[FEATURES_TISSUE].windows},
@@ -325,11 +325,11 @@ int result_find_spectrum_numbers(const struct result_params *p, const struct res
                                        .ny = s->ny,
                                        .window = p->window,
                                        .stride = p->stride};
-    spectrum_numbers_gray(&maps, n);
-    spectrum_numbers_seams(&maps, n);
-    spectrum_numbers_places(s->thumbnail.rgb, s->thumbnail.width * s->thumbnail.height, n);
-    return spectrum_numbers_lines(&tissue, &glass, p->window,
-                                  (p->high_db - p->low_db) / (double)p->bins, n, e);
+    slide_numbers_gray(&maps, n);
+    slide_numbers_seams(&maps, n);
+    slide_numbers_places(s->thumbnail.rgb, s->thumbnail.width * s->thumbnail.height, n);
+    return slide_numbers_lines(&tissue, &glass, p->window,
+                               (p->high_db - p->low_db) / (double)p->bins, n, e);
 }
 
 size_t result_spectrum_sums(const struct result_params *p)

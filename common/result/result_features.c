@@ -19,11 +19,11 @@ const char *result_spectrum_name(int sample)
 static int put_spectrum_numbers(hid_t o, const struct result_params *p,
                                 const struct result_slide *s, struct err *e)
 {
-    struct spectrum_numbers n;
+    struct slide_numbers n;
     if (result_find_spectrum_numbers(p, s, &n, e))
         return -1;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        if (h5_put_real(o, spectrum_number_list[k].name, *spectrum_number_of(&n, k), e))
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        if (h5_put_real(o, slide_number_list[k].name, *slide_number_of(&n, k), e))
             return -1;
     return 0;
 }
@@ -139,10 +139,10 @@ static int check_quantile_range(const struct result_params *p, int map,
     return 0;
 }
 
-static int get_spectrum_numbers(hid_t o, struct spectrum_numbers *n, struct err *e)
+static int get_spectrum_numbers(hid_t o, struct slide_numbers *n, struct err *e)
 {
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        if (h5_get_real(o, spectrum_number_list[k].name, spectrum_number_of(n, k), e))
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        if (h5_get_real(o, slide_number_list[k].name, slide_number_of(n, k), e))
             return -1;
     return 0;
 }
@@ -176,10 +176,10 @@ int result_check_numbers(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && check_quantile_range(p, m, s, e))
             return -1;
-    struct spectrum_numbers n = s->of_spectra;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++) {
-        const struct spectrum_number *x = &spectrum_number_list[k];
-        const double value = *spectrum_number_of(&n, k);
+    struct slide_numbers n = s->of_spectra;
+    for (int k = 0; k < SLIDE_NUMBERS; k++) {
+        const struct slide_number *x = &slide_number_list[k];
+        const double value = *slide_number_of(&n, k);
         if (!isnan(value) && !(value >= x->low && value <= x->high))
             return err_set(e, "its %s is out of range", x->name);
     }
@@ -292,13 +292,12 @@ static int check_quantiles(const struct result_slide *s, int map, struct err *e)
 static int check_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
                                   struct err *e)
 {
-    struct spectrum_numbers want, have = s->of_spectra;
+    struct slide_numbers want, have = s->of_spectra;
     if (result_find_spectrum_numbers(p, s, &want, e))
         return -1;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        if (!same_real(*spectrum_number_of(&want, k), *spectrum_number_of(&have, k)))
-            return err_set(e, "%s does not match the spectra and maps",
-                           spectrum_number_list[k].name);
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        if (!same_real(*slide_number_of(&want, k), *slide_number_of(&have, k)))
+            return err_set(e, "%s does not match the spectra and maps", slide_number_list[k].name);
     return 0;
 }
 

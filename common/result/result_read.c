@@ -446,10 +446,10 @@ static bool same_number(double a, double b)
 /* Are the numbers that follow from the spectra those of the result? */
 static bool same_spectrum_numbers(const struct result_slide *row, const struct result_slide *s)
 {
-    struct spectrum_numbers a = row->of_spectra, b = s->of_spectra;
+    struct slide_numbers a = row->of_spectra, b = s->of_spectra;
     bool same = true;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        same = same && same_number(*spectrum_number_of(&a, k), *spectrum_number_of(&b, k));
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        same = same && same_number(*slide_number_of(&a, k), *slide_number_of(&b, k));
     return same;
 }
 

@@ -275,9 +275,9 @@ static void list_features(struct result_table *t)
         for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             add(t, result_quantile_name(name, sizeof name, m, q), REALS, &s->quantiles[m][q], 1,
                 -INFINITY, INFINITY);
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        add(t, spectrum_number_list[k].name, REALS, spectrum_number_of(&s->of_spectra, k), 1,
-            spectrum_number_list[k].low, spectrum_number_list[k].high);
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        add(t, slide_number_list[k].name, REALS, slide_number_of(&s->of_spectra, k), 1,
+            slide_number_list[k].low, slide_number_list[k].high);
     add(t, "profile_sums", INTS, s->counts.octaves, FEATURES_OCTAVES, 0, most_int);
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
         snprintf(name, sizeof name, "%s_windows", result_spectrum_name(k));

@@ -178,7 +178,7 @@ static void compare_maps(const struct result_params *p, const struct result_slid
 static void compare_rest(const struct result_params *p, const struct result_slide *a,
                          const struct result_slide *b, struct compare_slide *s)
 {
-    struct spectrum_numbers x = a->of_spectra, y = b->of_spectra;
+    struct slide_numbers x = a->of_spectra, y = b->of_spectra;
     const double *fraction[2] = {&a->origin.tissue_fraction, &b->origin.tissue_fraction};
     if (!same_numbers(fraction[0], fraction[1], 1) ||
         (s->same_shape && !same_map(a, b, RESULT_TISSUE)))
@@ -192,9 +192,9 @@ static void compare_rest(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         if (!same_numbers(a->quantiles[m], b->quantiles[m], FEATURES_QUANTILES))
             note_different(s, "quantiles");
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        if (!same_numbers(spectrum_number_of(&x, k), spectrum_number_of(&y, k), 1))
-            note_different(s, spectrum_number_list[k].name);
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        if (!same_numbers(slide_number_of(&x, k), slide_number_of(&y, k), 1))
+            note_different(s, slide_number_list[k].name);
 }
 
 static void compare_slides(const struct both *r, const struct result_slide *a,

@@ -68,9 +68,9 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             next_real(s->quantiles[m][q]);
-    struct spectrum_numbers n = s->of_spectra;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        next_real(*spectrum_number_of(&n, k));
+    struct slide_numbers n = s->of_spectra;
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        next_real(*slide_number_of(&n, k));
 }
 
 enum {
@@ -89,8 +89,8 @@ static void put_feature_columns(void)
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_map_kind(m)->quantiles && q < FEATURES_QUANTILES; q++)
             printf(",%s", result_quantile_name(name, sizeof name, m, q));
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        printf(",%s", spectrum_number_list[k].name);
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        printf(",%s", slide_number_list[k].name);
 }
 
 static void put_field_columns(const struct field *f, unsigned sets)

@@ -89,9 +89,9 @@ static void put_features(const struct result_params *p, const struct result_slid
     for (int m = 0; m < RESULT_MAPS; m++)
         for (int q = 0; result_has_quantiles(m) && q < FEATURES_QUANTILES; q++)
             json_real(result_quantile_name(name, sizeof name, m, q), s->quantiles[m][q]);
-    struct spectrum_numbers n = s->of_spectra;
-    for (int k = 0; k < SPECTRUM_NUMBERS; k++)
-        json_real(spectrum_number_list[k].name, *spectrum_number_of(&n, k));
+    struct slide_numbers n = s->of_spectra;
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        json_real(slide_number_list[k].name, *slide_number_of(&n, k));
     json_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     json_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
 }

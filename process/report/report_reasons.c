@@ -233,7 +233,7 @@ static double seams_of(double seams, const char *what, char axis, double px, int
 
 static void say_seams(const struct report_slide *s, double excess, struct list *l)
 {
-    const struct spectrum_numbers *n = &s->of_spectra;
+    const struct slide_numbers *n = &s->of_spectra;
     char rows[96], columns[96];
     if ((is_of_tiles(n->seam_y_px, s->tile_rows) || !(n->seam_rows > 0)) &&
         (is_of_tiles(n->seam_x_px, s->tile_cols) || !(n->seam_columns > 0))) {

@@ -126,7 +126,7 @@ struct report_slide {
     double metric[REPORT_METRICS];           /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
     struct result_light light;               /* the same */
-    struct spectrum_numbers of_spectra;
+    struct slide_numbers of_spectra;
     double glass[GLASS_NUMBERS];     /* base/glass_numbers.h */
     int64_t curves;                  /* their number; -1: the slide has no windows */
     char subsampling[8];             /* of the JPEG tiles; "" if not known */

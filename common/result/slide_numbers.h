@@ -1,5 +1,5 @@
 /*
- * spectrum_numbers.h - what the stored spectra and maps of a slide say of its scanner: brightness,
+ * slide_numbers.h - arithmetic: what the stored spectra and maps of a slide say of its scanner: brightness,
  * lines, motion. All of it follows from integers that a result holds.
  *
  * L(v, u) is the mean level of a spectrum in dB. f = sqrt(v^2 + u^2) / N cycles per px.
@@ -41,8 +41,8 @@
  *
  * Any thread.
  */
-#ifndef WSI_SPECTRUM_NUMBERS_H
-#define WSI_SPECTRUM_NUMBERS_H
+#ifndef WSI_SLIDE_NUMBERS_H
+#define WSI_SLIDE_NUMBERS_H
 
 #include "common/base/err.h"
 
@@ -50,7 +50,7 @@
 #include <stdint.h>
 
 /* Numbers that are not known are NaN. */
-struct spectrum_numbers {
+struct slide_numbers {
     double tissue_gray, gray_low, gray_high;
     double lines_db, lines_period_px, lines_deg;
     double direction_db, direction_deg;
@@ -59,16 +59,16 @@ struct spectrum_numbers {
 };
 
 /* Their names and ranges, in the order of the attributes of a result. */
-enum { SPECTRUM_NUMBERS = 14 };
-struct spectrum_number {
+enum { SLIDE_NUMBERS = 14 };
+struct slide_number {
     const char *name;
-    size_t offset; /* in struct spectrum_numbers */
+    size_t offset; /* in struct slide_numbers */
     double low, high;
 };
-extern const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS];
-static inline double *spectrum_number_of(struct spectrum_numbers *n, int k)
+extern const struct slide_number slide_number_list[SLIDE_NUMBERS];
+static inline double *slide_number_of(struct slide_numbers *n, int k)
 {
-    return (double *)(void *)((char *)n + spectrum_number_list[k].offset);
+    return (double *)(void *)((char *)n + slide_number_list[k].offset);
 }
 
 /* A sum of spectra: [v: n][u: n / 2 + 1] of bin numbers over `windows` windows; NULL: none. */
@@ -77,8 +77,8 @@ struct spectrum_sums {
     int64_t windows;
 };
 /* Lines, motion and detail. width: of a bin, dB. -1: out of memory, as below. */
-int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                           int64_t n, double width, struct spectrum_numbers *out, struct err *e);
+int slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                        int64_t n, double width, struct slide_numbers *out, struct err *e);
 /* Maps of windows, [ny][nx] each. */
 struct spectrum_maps {
     const uint8_t *gray, *tissue; /* tissue: NULL or FEATURES_NO_TISSUE: not known */
@@ -88,10 +88,10 @@ struct spectrum_maps {
     int64_t nx, ny, window, stride;
 };
 /* Brightness. */
-void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_numbers *out);
+void slide_numbers_gray(const struct spectrum_maps *m, struct slide_numbers *out);
 /* Seams. */
-void spectrum_numbers_seams(const struct spectrum_maps *m, struct spectrum_numbers *out);
+void slide_numbers_seams(const struct spectrum_maps *m, struct slide_numbers *out);
 /* The same of a thumbnail, [pixels][3]; NULL: none. */
-void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum_numbers *out);
+void slide_numbers_places(const uint8_t *rgb, int64_t pixels, struct slide_numbers *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* spectrum_numbers.c - see spectrum_numbers.h. */
-#include "common/result/spectrum_numbers.h"
+/* slide_numbers.c - see slide_numbers.h. */
+#include "common/result/slide_numbers.h"
 
 #include "common/base/memory.h"
 #include "common/result/features.h"
@@ -24,9 +24,9 @@ enum {
 
 #define FIELD(name, low, high)                                                                     \
     {                                                                                              \
-#name, offsetof(struct spectrum_numbers, name), low, high                                  \
+#name, offsetof(struct slide_numbers, name), low, high                                     \
     }
-const struct spectrum_number spectrum_number_list[SPECTRUM_NUMBERS] = {
+const struct slide_number slide_number_list[SLIDE_NUMBERS] = {
     FIELD(tissue_gray, 0, 255),
     FIELD(gray_low, 0, 255),
     FIELD(gray_high, 0, 255),
@@ -83,7 +83,7 @@ static double excess(const struct axis *a, int64_t k)
     return level_at(a, k) - median(near, m);
 }
 
-static void search_axis(const struct axis *a, double width, struct spectrum_numbers *out)
+static void search_axis(const struct axis *a, double width, struct slide_numbers *out)
 {
     for (int64_t k = a->n / COARSEST; k <= a->n / 2; k++) {
         const double db = width * excess(a, k);
@@ -146,7 +146,7 @@ static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low,
 }
 
 static int find_motion(const struct spectrum_sums *s, int64_t n, double width,
-                       struct spectrum_numbers *out, struct err *e)
+                       struct slide_numbers *out, struct err *e)
 {
     double fine[2], coarse[2], own[2];
     if (find_direction(s, n, n / 8, n / 4, fine, e) ||
@@ -180,8 +180,8 @@ static double ring_level(const struct spectrum_sums *s, int64_t n, double low, d
     return values ? (double)sum / (double)values / (double)s->windows : NAN;
 }
 
-int spectrum_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                           int64_t n, double width, struct spectrum_numbers *out, struct err *e)
+int slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                        int64_t n, double width, struct slide_numbers *out, struct err *e)
 {
     const struct spectrum_sums *both[] = {tissue, glass};
     out->lines_db = out->lines_period_px = out->lines_deg = NAN;
@@ -220,7 +220,7 @@ static bool shows_tissue(const struct spectrum_maps *m, int64_t k, uint8_t least
            (!m->tissue || m->tissue[k] >= least);
 }
 
-void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_numbers *out)
+void slide_numbers_gray(const struct spectrum_maps *m, struct slide_numbers *out)
 {
     int64_t counts[GRAYS] = {0}, n = 0;
     for (int64_t k = 0; k < m->nx * m->ny; k++)
@@ -231,7 +231,7 @@ void spectrum_numbers_gray(const struct spectrum_maps *m, struct spectrum_number
     out->tissue_gray = gray_at(counts, (n - 1) / 2);
 }
 
-void spectrum_numbers_places(const uint8_t *rgb, int64_t pixels, struct spectrum_numbers *out)
+void slide_numbers_places(const uint8_t *rgb, int64_t pixels, struct slide_numbers *out)
 {
     int64_t counts[GRAYS] = {0};
     for (int64_t k = 0; rgb && k < pixels; k++)
@@ -305,7 +305,7 @@ static void count_seams(const struct lines *l, double *seams, double *px)
     *seams = any ? found : NAN;
 }
 
-void spectrum_numbers_seams(const struct spectrum_maps *m, struct spectrum_numbers *out)
+void slide_numbers_seams(const struct spectrum_maps *m, struct slide_numbers *out)
 {
     const int64_t steps = features_steps(m->window, m->stride);
     int *votes = memory_need((size_t)steps, sizeof *votes);
