@@ -187,7 +187,7 @@ def with_slides(path, change):
 
 
 def test_stain():
-    """stain_density and stain_hue against their definitions in result_numbers.h."""
+    """stain_density and stain_hue against their definitions in report_numbers.h."""
     path = results("--slides", "12")
     rows = {r["slide"]: r for r in table_of(path)}
     with h5py.File(path, "r") as f:

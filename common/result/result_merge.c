@@ -18,8 +18,8 @@
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/version.h"
+#include "common/result/report_numbers.h"
 #include "common/result/result_features.h"
-#include "common/result/result_numbers.h"
 #include "common/result/result_read.h"
 #include "common/result/result_table.h"
 #include "common/result/result_write.h"
@@ -345,7 +345,7 @@ static int load_part(struct merge *m, const struct part *p, struct result_slide 
 {
     m->bad = p->file;
     struct result *r = file_of(m, p, e);
-    const unsigned parts = m->table ? result_parts_of_numbers() : RESULT_ALL_PARTS;
+    const unsigned parts = m->table ? report_numbers_parts() : RESULT_ALL_PARTS;
     if (!r || result_load_parts(r, result_find_slide(r, p->name), parts, s, e))
         return -1;
     m->bad = -1;
@@ -469,8 +469,8 @@ static int is_wanted(struct merge *m, struct part *p, const struct result_slide 
 static int put_row(struct merge *m, const struct part *p, const struct result_slide *s,
                    struct err *e)
 {
-    struct result_numbers n;
-    result_find_numbers(&m->params, s, &n);
+    struct report_numbers n;
+    report_numbers_find(&m->params, s, &n);
     return result_put_row(m->out, s, &n, m->paths[p->file], &m->stamps[p->file], e);
 }
 

@@ -417,7 +417,7 @@ int result_read_scale(struct result *r, int64_t k, struct result_origin *o, stru
     return bad ? err_add(e, "%s: slide %s", r->path, r->names[k]) : 0;
 }
 
-int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e)
+int result_read_numbers(struct result *r, int64_t k, struct report_numbers *n, struct err *e)
 {
     struct result_row row;
     if (!r->table)
@@ -456,11 +456,11 @@ static bool same_spectrum_numbers(const struct result_slide *row, const struct r
 /* Do the numbers of a row, if it has them, follow from the slide? */
 static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
 {
-    struct result_numbers have, want;
+    struct report_numbers have, want;
     const int has = result_read_numbers(r, k, &have, e);
     if (has <= 0)
         return has;
-    result_find_numbers(&r->params, s, &want);
+    report_numbers_find(&r->params, s, &want);
     bool same = same_number(want.stain_density, have.stain_density) &&
                 same_number(want.stain_hue, have.stain_hue) &&
                 same_number(want.gray_share, have.gray_share) &&

@@ -6,8 +6,8 @@
 #ifndef WSI_RESULT_READ_H
 #define WSI_RESULT_READ_H
 
+#include "common/result/report_numbers.h"
 #include "common/result/result.h"
-#include "common/result/result_numbers.h"
 
 /* Does the file say that it is a result? It may be unfinished or damaged. */
 bool result_is(const char *path);
@@ -38,8 +38,8 @@ int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result
 /* Reads the resolution of slide k alone, into mpp_x, mpp_y and downsample. */
 int result_read_scale(struct result *r, int64_t k, struct result_origin *o, struct err *e);
 /* The numbers of slide k, if the file itself has them, because it is a table. 1: *n has them; 0:
- * they follow from result_parts_of_numbers(); -1: failed. */
-int result_read_numbers(struct result *r, int64_t k, struct result_numbers *n, struct err *e);
+ * they follow from report_numbers_parts(); -1: failed. */
+int result_read_numbers(struct result *r, int64_t k, struct report_numbers *n, struct err *e);
 /* What the file itself has: all parts, or none of a table. */
 unsigned result_parts_in_file(const struct result *r);
 void result_close(struct result *r);

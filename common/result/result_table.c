@@ -290,7 +290,7 @@ static void list_features(struct result_table *t)
 /* What follows from the rest of the slide, and what its result was like. */
 static void list_numbers(struct result_table *t)
 {
-    struct result_numbers *n = &t->row.numbers;
+    struct report_numbers *n = &t->row.numbers;
     struct result_stamp *s = &t->row.stamp;
     add(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
     add(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
@@ -427,7 +427,7 @@ static int put_row(struct result_table *t, const char *result, struct err *e)
 }
 
 int result_table_add(struct result_table *t, const struct result_slide *s,
-                     const struct result_numbers *n, const char *result,
+                     const struct report_numbers *n, const char *result,
                      const struct result_stamp *stamp, struct err *e)
 {
     const size_t bytes = (size_t)t->params.bins * sizeof *s->counts.histogram;
@@ -616,7 +616,7 @@ int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
     return 0;
 }
 
-int result_table_load_sharpness(struct result_table *t, int64_t k, struct result_numbers *n,
+int result_table_load_sharpness(struct result_table *t, int64_t k, struct report_numbers *n,
                                 struct err *e)
 {
     int64_t sum = 0;

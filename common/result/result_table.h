@@ -6,7 +6,7 @@
  *   /table/sharpness   u32 [slides][RESULT_SHARP_BINS]
  *
  * A row has what struct result_slide has but maps, spectra and the thumbnail, and the numbers that
- * follow from these (result_numbers.h). The rest stays in the result that the row names by its
+ * follow from these (report_numbers.h). The rest stays in the result that the row names by its
  * path, relative to the folder of the table: below it, so that a forged table leads nowhere else.
  * Size and time of the result say later whether the row is still right. A slide in a table has all
  * its groups.
@@ -17,8 +17,8 @@
 #define WSI_RESULT_TABLE_H
 
 #include "common/hdf5/h5.h"
+#include "common/result/report_numbers.h"
 #include "common/result/result.h"
-#include "common/result/result_numbers.h"
 #include "common/result/result_write.h"
 
 enum { RESULT_MOST_ROWS = 1 << 21, RESULT_ROW_PATH = 1024 };
@@ -28,7 +28,7 @@ struct result_row {
     char result[RESULT_ROW_PATH]; /* that has the rest */
     struct result_stamp stamp;    /* of that file */
     double mean, std;             /* of the histogram */
-    struct result_numbers numbers;
+    struct report_numbers numbers;
     int64_t histogram_crc32, sharpness_crc32; /* CRC-32 of the bytes of both */
 };
 
@@ -42,7 +42,7 @@ struct result_table *result_table_create(hid_t file, const struct result_params 
 /* The slide has a name, counts with the histogram, what it comes from, and data_crc32. Names must
  * ascend. The rest of the row is computed. */
 int result_table_add(struct result_table *t, const struct result_slide *s,
-                     const struct result_numbers *n, const char *result,
+                     const struct report_numbers *n, const char *result,
                      const struct result_stamp *stamp, struct err *e);
 /* The same with row k of another table; its histogram is copied as it is stored. *row gets the row,
  * without the histogram. */
@@ -64,7 +64,7 @@ char *result_table_name(const struct result_table *t, int64_t k);
 int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
                       struct result_row *row, struct err *e);
 /* numbers.sharp of the row that was loaded last. */
-int result_table_load_sharpness(struct result_table *t, int64_t k, struct result_numbers *n,
+int result_table_load_sharpness(struct result_table *t, int64_t k, struct report_numbers *n,
                                 struct err *e);
 /* Path and stamp of the result of row k, without any check. */
 void result_table_source(const struct result_table *t, int64_t k, char path[RESULT_ROW_PATH],

@@ -191,7 +191,7 @@ static void count_slide(struct result_writer *w, const struct result_slide *s, i
 }
 
 static int put_row(struct result_writer *w, const struct result_slide *s,
-                   const struct result_numbers *n, const char *result,
+                   const struct report_numbers *n, const char *result,
                    const struct result_stamp *stamp, struct err *e)
 {
     char path[RESULT_ROW_PATH];
@@ -202,7 +202,7 @@ static int put_row(struct result_writer *w, const struct result_slide *s,
 }
 
 int result_put_row(struct result_writer *w, const struct result_slide *s,
-                   const struct result_numbers *n, const char *result,
+                   const struct report_numbers *n, const char *result,
                    const struct result_stamp *stamp, struct err *e)
 {
     h5_lock();

@@ -5,8 +5,8 @@
 #define WSI_RESULT_WRITE_H
 
 #include "common/base/err.h"
+#include "common/result/report_numbers.h"
 #include "common/result/result.h"
-#include "common/result/result_numbers.h"
 
 #include <stddef.h>
 
@@ -26,7 +26,7 @@ int result_put_slide(struct result_writer *w, const struct result_slide *s, stru
 struct result_writer *result_create_table(const char *path, const struct result_params *p,
                                           int64_t most, struct err *e);
 int result_put_row(struct result_writer *w, const struct result_slide *s,
-                   const struct result_numbers *n, const char *result,
+                   const struct report_numbers *n, const char *result,
                    const struct result_stamp *stamp, struct err *e);
 /* Copies row k of a table; `result` is named as the table does. Its
  * histogram is not added to the totals: result_add_histogram() adds those of all such rows. */

@@ -1,6 +1,6 @@
 /*
- * slide_numbers.h - arithmetic: what the stored spectra and maps of a slide say of its scanner: brightness,
- * lines, motion. All of it follows from integers that a result holds.
+ * slide_numbers.h - arithmetic: what the stored spectra and maps of a slide say of its scanner
+ * (brightness, lines, motion). All of it follows from integers that a result holds.
  *
  * L(v, u) is the mean level of a spectrum in dB. f = sqrt(v^2 + u^2) / N cycles per px.
  *

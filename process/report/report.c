@@ -41,7 +41,7 @@ struct loader {
 struct load_item {
     struct result_params params; /* of its result: the next one may have been opened meanwhile */
     struct result_slide slide;
-    struct result_numbers numbers;
+    struct report_numbers numbers;
     bool has_numbers;        /* else they follow from the slide */
     float *cdf;              /* [bins], owned; NULL without windows */
     struct report_slide row; /* owned by the report once it is sunk */
@@ -70,7 +70,7 @@ static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct 
     if (has < 0)
         return -1;
     if (!has)
-        parts |= result_parts_of_numbers() | RESULT_WITH_SPECTRA;
+        parts |= report_numbers_parts() | RESULT_WITH_SPECTRA;
     it->has_numbers = has;
     return result_load_parts(l->open, k, parts, &it->slide, why);
 }
@@ -200,7 +200,7 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
 }
 
 /* What was never scanned is white, and its edges are no steps of the light. */
-static void set_light(const struct result_numbers *n, struct report_slide *row)
+static void set_light(const struct report_numbers *n, struct report_slide *row)
 {
     const double *step = n->light.step;
     row->light = n->light;
@@ -213,7 +213,7 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
 {
     const struct result_params *p = &it->params;
     const struct result_slide *s = &it->slide;
-    const struct result_numbers *n = &it->numbers;
+    const struct report_numbers *n = &it->numbers;
     result_moments(p, s->counts.histogram, &row->metric[REPORT_MEAN], &row->metric[REPORT_STD]);
     double profile[FEATURES_OCTAVES];
     result_profile(p, &s->counts, profile);
@@ -257,7 +257,7 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     if (s->counts.windows == 0)
         return 0;
     if (!it->has_numbers)
-        result_find_numbers(p, s, &it->numbers);
+        report_numbers_find(p, s, &it->numbers);
     set_metrics(it, row);
     it->cdf = memory_need((size_t)p->bins, sizeof *it->cdf);
     stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, it->cdf);

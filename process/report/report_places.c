@@ -166,9 +166,9 @@ static int find_places(struct report_again *again, const struct report_slides *s
         of[REPORT_PLACE_DAMAGED] = find_place(&w);
     for (int p = REPORT_PLACE_HUE; p <= REPORT_PLACE_DENSE; p++)
         if (want[p])
-            result_stain_place(w.params, &loaded,
-                               p == REPORT_PLACE_HUE ? pool->summary[REPORT_HUE].q50 : NAN,
-                               &of[p].x, &of[p].y);
+            report_numbers_stain_place(w.params, &loaded,
+                                       p == REPORT_PLACE_HUE ? pool->summary[REPORT_HUE].q50 : NAN,
+                                       &of[p].x, &of[p].y);
     result_slide_free(&loaded);
     return 0;
 }

@@ -2,7 +2,7 @@
  * report_scores.h - pools, robust z, blurred shares, distances between histograms.
  *
  * A tissue window is blurred if its focus_db is below the median of all tissue windows of its pool,
- * less 3.5 robust standard deviations (MAD / 0.6745), rounded down to a bin of result_numbers.h.
+ * less 3.5 robust standard deviations (MAD / 0.6745), rounded down to a bin of report_numbers.h.
  *
  * With accepted slides in a pool, medians, MADs and what is blurred come from these alone, and what
  * is usual includes everything that an accepted slide has.

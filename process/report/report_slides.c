@@ -3,7 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/publish.h"
-#include "common/result/result_numbers.h"
+#include "common/result/report_numbers.h"
 #include "common/result/result_read.h"
 #include "process/report/report_pictures.h"
 

@@ -7,8 +7,8 @@
 
 #include "common/base/err.h"
 #include "common/result/features.h"
+#include "common/result/report_numbers.h"
 #include "common/result/result.h"
-#include "common/result/result_numbers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,7 +124,7 @@ struct report_slide {
     double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
     int64_t tile_rows, tile_cols;            /* px of the slide's tiles; 0: not known */
     double metric[REPORT_METRICS];           /* NAN: no value */
-    double octaves[RESULT_SPECTRUM_OCTAVES]; /* result_numbers.h; the same */
+    double octaves[RESULT_SPECTRUM_OCTAVES]; /* report_numbers.h; the same */
     struct result_light light;               /* the same */
     struct slide_numbers of_spectra;
     double glass[GLASS_NUMBERS];     /* base/glass_numbers.h */
@@ -159,7 +159,7 @@ struct report_failures {
 };
 
 /* Of slide k, until some others were asked for: cdf[bins], and sharp[RESULT_SHARP_BINS] of windows
- * of tissue (result_numbers.h). NULL without windows. */
+ * of tissue (report_numbers.h). NULL without windows. */
 const float *report_cdf(const struct report_slides *s, int64_t k);
 const uint32_t *report_sharp(const struct report_slides *s, int64_t k);
 

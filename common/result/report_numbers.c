@@ -1,5 +1,5 @@
-/* result_numbers.c - see result_numbers.h. */
-#include "common/result/result_numbers.h"
+/* report_numbers.c - see report_numbers.h. */
+#include "common/result/report_numbers.h"
 
 #include "common/result/features.h"
 
@@ -61,7 +61,7 @@ static void find_place(const double od[3], double place[2])
 }
 
 static void find_stain(const struct result_params *p, const struct result_slide *s,
-                       struct result_numbers *out)
+                       struct report_numbers *out)
 {
     const struct result_picture *t = &s->thumbnail;
     double sum[3] = {0}, od[256];
@@ -213,7 +213,7 @@ static double share_of(const struct result_picture *t, const uint8_t *mark, bool
     return (double)found / (double)n;
 }
 
-static void find_foreign(const struct result_slide *s, struct result_numbers *out)
+static void find_foreign(const struct result_slide *s, struct report_numbers *out)
 {
     const struct result_picture *t = &s->thumbnail;
     const int white = t->rgb ? white_of(t) : 0;
@@ -275,8 +275,8 @@ static double mean_around(const double *v, int64_t width, int64_t height, int64_
     return sum / 25;
 }
 
-void result_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
-                        double *x, double *y)
+void report_numbers_stain_place(const struct result_params *p, const struct result_slide *s,
+                                double usual, double *x, double *y)
 {
     const struct result_picture *t = &s->thumbnail;
     double most = 0, density[256];
@@ -337,17 +337,17 @@ static void find_octaves(const struct result_params *p, const struct result_slid
 
 /* --- all --- */
 
-unsigned result_parts_of_numbers(void)
+unsigned report_numbers_parts(void)
 {
     return RESULT_WITH_THUMBNAIL | RESULT_WITH_TISSUE_SPECTRUM | RESULT_WITH_MAP(RESULT_FOCUS) |
            RESULT_WITH_MAP(RESULT_SHARP) | RESULT_WITH_MAP(RESULT_TISSUE) |
            RESULT_WITH_MAP(RESULT_FLAGS);
 }
 
-void result_find_numbers(const struct result_params *p, const struct result_slide *s,
-                         struct result_numbers *n)
+void report_numbers_find(const struct result_params *p, const struct result_slide *s,
+                         struct report_numbers *n)
 {
-    *n = (struct result_numbers){.stain_density = NAN,
+    *n = (struct report_numbers){.stain_density = NAN,
                                  .stain_hue = NAN,
                                  .gray_share = NAN,
                                  .ink_share = NAN,

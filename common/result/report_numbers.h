@@ -1,6 +1,6 @@
 /*
- * result_numbers.h - numbers of one slide that a report needs and its result does not state: the
- * colours of the thumbnail, how sharp the windows of tissue are. They follow from maps, spectra and
+ * report_numbers.h - arithmetic: numbers of a slide that a report needs and its result does not state:
+ * the colours of the thumbnail, how sharp the windows of tissue are. They follow from maps, spectra and
  * the thumbnail; a table has them, so that a report of it opens no results for them.
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
@@ -33,8 +33,8 @@
  *
  * Any thread.
  */
-#ifndef WSI_RESULT_NUMBERS_H
-#define WSI_RESULT_NUMBERS_H
+#ifndef WSI_REPORT_NUMBERS_H
+#define WSI_REPORT_NUMBERS_H
 
 #include "common/result/result.h"
 #include "common/result/result_light.h"
@@ -53,7 +53,7 @@ enum { RESULT_SHARP_BINS = 350 };
 
 enum { RESULT_SPECTRUM_OCTAVES = 4 };
 
-struct result_numbers {
+struct report_numbers {
     double stain_density, stain_hue;                /* NaN without a thumbnail or tissue */
     double gray_share, ink_share, colourless_share; /* NaN without a thumbnail */
     struct result_light light;                      /* NaN for fluorescence */
@@ -63,15 +63,15 @@ struct result_numbers {
 };
 
 /* The parts of a slide that the numbers follow from. */
-unsigned result_parts_of_numbers(void);
-void result_find_numbers(const struct result_params *p, const struct result_slide *s,
-                         struct result_numbers *n);
+unsigned report_numbers_parts(void);
+void report_numbers_find(const struct result_params *p, const struct result_slide *s,
+                         struct report_numbers *n);
 /* Is window k one whose sharpness counts: at least half tissue, if that is known? */
 bool result_is_tissue(const struct result_slide *s, int64_t k);
 /* The place of the thumbnail, as parts of its width and height, whose tissue is farthest from hue
  * `usual` in degrees, or with NAN the densest; NaN without a thumbnail. */
-void result_stain_place(const struct result_params *p, const struct result_slide *s, double usual,
-                        double *x, double *y);
+void report_numbers_stain_place(const struct result_params *p, const struct result_slide *s,
+                                double usual, double *x, double *y);
 
 #ifdef __cplusplus
 }
