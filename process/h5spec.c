@@ -96,7 +96,7 @@ static int start(const struct row *row, int argc, char **argv)
     if (status < 0)
         status = row->main(&o);
     if (status == EXIT_DONE || status == EXIT_PART)
-        status = cli_worst(status, list_status(&o.files));
+        status = cli_worst(status, input_files_status(&o.files));
     options_free(&o);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * report_numbers.h - arithmetic: numbers of a slide that a report needs and its result does not state:
- * the colours of the thumbnail, how sharp the windows of tissue are. They follow from maps, spectra and
- * the thumbnail; a table has them, so that a report of it opens no results for them.
+ * report_numbers.h - arithmetic: numbers of a slide that a report needs and its result does not
+ * state: the colours of the thumbnail, how sharp the windows of tissue are. They follow from maps,
+ * spectra and the thumbnail; a table has them, so that a report of it opens no results for them.
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
  *         The optical density of a channel is -log10(value / 255), value at least 1. stain_density

@@ -384,7 +384,7 @@ static bool is_output(const struct merging *m, const char *path)
 /* The result of an earlier merge lies in the folder that is merged. */
 static void leave_out_outputs(struct merging *m)
 {
-    struct list *files = &m->o->files;
+    struct input_files *files = &m->o->files;
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
         if (!is_output(m, files->paths[k])) {
@@ -522,7 +522,7 @@ int merge_main(struct options *o)
     publish_clean(m.outputs[0].path); /* however this run ends */
     if (o->files.failed) {
         cli_say("nothing was merged, because inputs are missing");
-        status = list_status(&o->files);
+        status = input_files_status(&o->files);
     } else if (leave_out_outputs(&m), o->files.n == 0) {
         err_set(&e, "-o %s: is the only input; name another file", o->output);
         status = command_usage_error(o->command, &e);

@@ -366,7 +366,7 @@ int verify_main(struct options *o)
     const double begun = clock_now();
     struct job v = {.o = o, .bad = o->files.failed, .trouble = o->files.trouble};
     stop_catch_signals();
-    v.bytes = list_sizes(&o->files);
+    v.bytes = input_files_sizes(&o->files);
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "file", o->files.n, "MB/s");
     while (v.k < o->files.n && !check_file(&v))
         v.k++;

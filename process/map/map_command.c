@@ -10,7 +10,7 @@
 #include "process/map/map_formats.h"
 #include "process/map/map_write.h"
 #include "process/options/commands.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 #include "process/options/options.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 /* What the options set. */
 struct arguments {
     struct map_setup setup;
-    struct list files;
+    struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
     bool json;
     bool format, width, opacity, quiet; /* given */
@@ -323,7 +323,7 @@ static int check(struct arguments *a, struct err *e)
     if (read_features(a, e))
         return -1;
     if (!s->output || !s->output[0])
-        return list_lacks_output(&a->files, "OUT", e);
+        return input_files_lacks_output(&a->files, "OUT", e);
     const int format = map_format_of_file(s->output);
     if (format >= 0
             ? check_single(a, format, e)
@@ -394,7 +394,8 @@ static int print_done(const struct arguments *a, const struct map_done *done, do
                 number_size(memory, (double)cli_peak_memory()));
     if (done->trouble)
         return EXIT_TROUBLE;
-    return done->failed ? cli_worst(EXIT_PART, list_status(&a->files)) : list_status(&a->files);
+    return done->failed ? cli_worst(EXIT_PART, input_files_status(&a->files))
+                        : input_files_status(&a->files);
 }
 
 /* One file holds one slide: checked when the results are known. */
@@ -425,10 +426,10 @@ static int run(struct arguments *a, int argc, char **argv)
     if (status >= 0)
         return status;
     a->setup.patterns = a->patterns;
-    list_add_words(&a->files, argv + first, argc - first);
+    input_files_add_words(&a->files, argv + first, argc - first);
     if (check(a, &e))
         return command_usage_error(&map_options, &e);
-    list_expand(&a->files, a->setup.scores.path ? LIST_BOTH : LIST_RESULTS);
+    input_files_expand(&a->files, a->setup.scores.path ? INPUT_BOTH : INPUT_RESULTS);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
@@ -445,7 +446,7 @@ int map_main(int argc, char **argv)
 {
     struct arguments a;
     const int status = run(&a, argc, argv);
-    list_free(&a.files);
+    input_files_free(&a.files);
     free(a.patterns);
     for (int k = 0; k < a.setup.scores.n_names; k++)
         free(a.setup.scores.names[k]);

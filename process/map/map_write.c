@@ -12,7 +12,7 @@
 #include "process/draw/png_file.h"
 #include "process/map/map_formats.h"
 #include "process/map/map_source.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 #include "process/report/report.h"
 
 #include <errno.h>

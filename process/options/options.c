@@ -225,7 +225,7 @@ void options_version(void)
 static int check_output(const struct options *o, const char *what, struct err *e)
 {
     if (!o->output)
-        return list_lacks_output(&o->files, what, e);
+        return input_files_lacks_output(&o->files, what, e);
     if (!*o->output)
         return err_set(e, "-o: the name is empty; name a file");
     if (!strcmp(o->output, "-"))
@@ -313,11 +313,11 @@ static int check(const struct options *o, struct err *e)
 }
 
 /* What the folders among the inputs of a command are searched for. */
-static enum list_kind input_kind(const struct command *c)
+static enum input_files_kind input_kind(const struct command *c)
 {
     if (c == &options_merge)
-        return LIST_RESULTS;
-    return c == &options_info || c == &options_verify ? LIST_BOTH : LIST_STORES;
+        return INPUT_RESULTS;
+    return c == &options_info || c == &options_verify ? INPUT_BOTH : INPUT_STORES;
 }
 
 int options_parse(const struct command *c, int argc, char **argv, struct options *o)
@@ -331,11 +331,11 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
     o->params.radius = spectrum_radius(o->params.sigma);
     o->words = argv + first;
     o->n_words = o->files.n ? 0 : argc - first;
-    list_add_words(&o->files, argv + first, argc - first);
+    input_files_add_words(&o->files, argv + first, argc - first);
     o->extends = is_extended(o);
     if (check(o, &e))
         return command_usage_error(c, &e);
-    list_expand(&o->files, input_kind(c));
+    input_files_expand(&o->files, input_kind(c));
     if (c == &options_run && check_regions(o, &e))
         return command_usage_error(c, &e);
     return o->files.n == 0 ? EXIT_PART : -1;
@@ -343,7 +343,7 @@ int options_parse(const struct command *c, int argc, char **argv, struct options
 
 void options_free(struct options *o)
 {
-    list_free(&o->files);
+    input_files_free(&o->files);
     free(o->regions.classes.names);
 }
 

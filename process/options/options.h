@@ -11,14 +11,14 @@
 #include "common/result/result.h"
 #include "process/engine/regions.h"
 #include "process/engine/stream.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct options {
     const struct command *command;
-    struct list files; /* inputs; owned */
+    struct input_files files; /* inputs; owned */
     const char *output;
     char *const *words; /* the inputs as they were named; 0 if --list names some */
     int n_words;
@@ -47,11 +47,11 @@ struct options {
 extern const struct command options_run, options_merge, options_info, options_verify,
     options_lookup, options_tune;
 
-/* Rows that several tables have: `files` of ARGUMENTS is a struct list, `quiet` a bool. */
+/* Rows that several tables have: `files` of ARGUMENTS is a struct input_files, `quiet` a bool. */
 /* clang-format off */
 #define OPTIONS_LIST(section)                                                                      \
     {section, 0, "list", "FILE", "read more inputs from FILE, one per line; - reads standard "     \
-     "input", COMMAND_SET(files, list_add_file)}
+     "input", COMMAND_SET(files, input_files_add_file)}
 #define OPTIONS_QUIET {NULL, 'q', "quiet", NULL, "print errors only", COMMAND_FLAG(quiet)}
 /* clang-format on */
 /* The members of a struct command that all commands have; the file defines ARGUMENTS. */

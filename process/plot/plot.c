@@ -16,7 +16,7 @@
 #include "process/draw/raster.h"
 #include "process/draw/svg.h"
 #include "process/options/commands.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 #include "process/options/options.h"
 #include "process/plot/plot_histogram.h"
 
@@ -440,7 +440,7 @@ static int plot_write(const struct plot_setup *setup, int64_t *slides, struct er
 /* What the options set. */
 struct arguments {
     struct plot_setup setup;
-    struct list files;
+    struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
     bool json;
 };
@@ -508,7 +508,7 @@ const struct command plot_options = {
 static int check(const struct arguments *a, struct err *e)
 {
     if (!a->setup.output)
-        return list_lacks_output(&a->files, "FILE.svg", e);
+        return input_files_lacks_output(&a->files, "FILE.svg", e);
     if (!svg_is_name(a->setup.output))
         return err_set(e,
                        "-o %s: plot draws SVG pictures; name it FILE.svg, which browsers show "
@@ -535,15 +535,15 @@ static int run(struct arguments *a, int argc, char **argv)
     if (status >= 0)
         return status;
     a->setup.patterns = a->patterns;
-    list_add_words(&a->files, argv + first, argc - first);
+    input_files_add_words(&a->files, argv + first, argc - first);
     if (check(a, &e))
         return command_usage_error(&plot_options, &e);
     publish_clean(a->setup.output); /* however this run ends */
-    list_expand(&a->files, LIST_RESULTS);
+    input_files_expand(&a->files, INPUT_RESULTS);
     if (output_is_no_input("-o", a->setup.output, a->files.paths, a->files.n, &e))
         return command_usage_error(&plot_options, &e);
     if (a->files.failed > 0) /* they are reported; a picture without them would mislead */
-        return list_status(&a->files);
+        return input_files_status(&a->files);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
@@ -563,7 +563,7 @@ int plot_main(int argc, char **argv)
 {
     struct arguments a;
     const int status = run(&a, argc, argv);
-    list_free(&a.files);
+    input_files_free(&a.files);
     free(a.patterns);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "common/result/result_read.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "common/base/pipe.h"
 #include "common/base/stop.h"
 #include "process/options/commands.h"
-#include "process/options/list.h"
+#include "process/options/input_files.h"
 #include "process/options/options.h"
 #include "process/report/report.h"
 
@@ -21,7 +21,7 @@
 /* What the options set. */
 struct arguments {
     struct report_setup setup;
-    struct list files;
+    struct input_files files;
     bool strict, quiet, json;
     char *key; /* the default of --key; owned */
 };
@@ -115,7 +115,7 @@ static int check(struct arguments *a, struct err *e)
 {
     struct report_setup *o = &a->setup;
     if (!o->output)
-        return list_lacks_output(&a->files, "REPORT.html", e);
+        return input_files_lacks_output(&a->files, "REPORT.html", e);
     if (!is_page_name(o->output))
         return err_set(e, "-o %s: the name of a report must end in .html", o->output);
     if (a->files.n == 0 && !o->failed)
@@ -177,7 +177,7 @@ static int finish(const struct arguments *a, int64_t bad, bool trouble, const in
     if (trouble)
         return EXIT_TROUBLE;
     return cli_worst(bad > 0 || (a->strict && strict) ? EXIT_PART : EXIT_DONE,
-                     list_status(&a->files));
+                     input_files_status(&a->files));
 }
 
 static int run(struct arguments *a, int argc, char **argv)
@@ -190,13 +190,13 @@ static int run(struct arguments *a, int argc, char **argv)
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
-    list_add_words(&a->files, argv + first, argc - first);
+    input_files_add_words(&a->files, argv + first, argc - first);
     if (check(a, &e))
         return command_usage_error(&report_options, &e);
-    list_expand(&a->files, LIST_REPORT);
+    input_files_expand(&a->files, INPUT_REPORT);
     if (check_inputs(a, &e))
         return command_usage_error(&report_options, &e);
-    const char *stores = list_only_stores(&a->files);
+    const char *stores = input_files_only_stores(&a->files);
     if (stores) {
         char *given = path_quoted(stores), *output = path_quoted(a->setup.output);
         err_set(&e,
@@ -208,7 +208,7 @@ static int run(struct arguments *a, int argc, char **argv)
         return cli_failed(&e);
     }
     if (a->files.n == 0 && a->files.failed > 0 && !a->setup.failed)
-        return list_status(&a->files);
+        return input_files_status(&a->files);
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     a->setup.folders = a->files.folders;
@@ -225,7 +225,7 @@ int report_main(int argc, char **argv)
 {
     struct arguments a;
     const int status = run(&a, argc, argv);
-    list_free(&a.files);
+    input_files_free(&a.files);
     free(a.key);
     return status;
 }

@@ -519,7 +519,7 @@ static void begin_progress(struct run *r)
     const struct options *o = r->o;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", o->files.n, "windows/s");
     if (progress_is_on() || r->live)
-        r->bytes = list_sizes(&o->files);
+        r->bytes = input_files_sizes(&o->files);
 }
 
 static struct at_once terms_of(struct run *r)
@@ -584,7 +584,7 @@ static int by_stem(const void *a, const void *b)
 }
 
 /* A slide's name in a result is its store's stem: no two may have the same. */
-static int check_names(const struct list *files, struct err *e)
+static int check_names(const struct input_files *files, struct err *e)
 {
     const size_t n = (size_t)files->n;
     char **sorted = memory_need(n, sizeof *sorted);
@@ -655,7 +655,7 @@ static int take_slide(struct run *r, const char *path, struct err *e)
 /* Drops the stores of the list that need not or cannot be computed. */
 static int drop_finished(struct run *r, struct err *e)
 {
-    struct list *files = &r->o->files;
+    struct input_files *files = &r->o->files;
     int kept = 0, taken = 0;
     for (int k = 0; k < files->n; k++) {
         if (r->o->force || stop_signal() || taken < 0 ||
@@ -774,7 +774,7 @@ static int run_list(struct run *r)
     struct options *o = r->o;
     const int all = o->files.n;
     if (o->tasks)
-        list_share(&o->files, o->task, o->tasks);
+        input_files_share(&o->files, o->task, o->tasks);
     if (o->tasks && o->files.n == 0 && !o->quiet)
         cli_say("share %" PRId64 " of %" PRId64 " of %d stores is empty: nothing to do", o->task,
                 o->tasks, all);
@@ -795,7 +795,7 @@ enum { MOST_PIECES = 3 };
 
 /* [n + 1]: groups of the stores before store k. NULL: a store cannot be read, and nothing is
  * computed, because another task might count its groups. */
-static int64_t *sum_groups(const struct list *files, struct err *e)
+static int64_t *sum_groups(const struct input_files *files, struct err *e)
 {
     int64_t *sum = memory_need((size_t)files->n + 1, sizeof *sum);
     for (int k = 0; k < files->n; k++) {
@@ -831,10 +831,10 @@ static int find_pieces(const int64_t *sum, int n, int64_t first, int64_t last,
 }
 
 /* run_stores() with the stores of a piece as the list. */
-static int run_piece(struct run *r, const struct list *all, const struct piece *p)
+static int run_piece(struct run *r, const struct input_files *all, const struct piece *p)
 {
     struct options *o = r->o;
-    struct list *files = &o->files;
+    struct input_files *files = &o->files;
     files->paths = all->paths + p->k;
     files->n = p->n;
     o->first_group = p->first;
@@ -873,9 +873,9 @@ static int run_groups(struct run *r)
 {
     struct err e = {0};
     struct piece pieces[MOST_PIECES];
-    const struct list all = r->o->files;
+    const struct input_files all = r->o->files;
     const int n = share_groups(r->o, pieces, &e);
-    int status = n < 0 ? cli_failed(&e) : list_status(&all);
+    int status = n < 0 ? cli_failed(&e) : input_files_status(&all);
     r->ended_early = n < 0;
     for (int k = 0; k < n; k++)
         r->inputs += pieces[k].n;
@@ -908,7 +908,7 @@ static int run_share(struct options *o)
 
 static bool has_store(const void *ctx, const char *slide)
 {
-    const struct list *files = ctx;
+    const struct input_files *files = ctx;
     size_t n;
     for (int k = 0; k < files->n; k++) {
         const char *stem = path_stem(files->paths[k], &n);

@@ -190,9 +190,9 @@ static bool is_newer_file(const char *store, const char *target)
            is_older(&result.st_mtim, &source.st_mtim);
 }
 
-/* As run_output_have: does the slide belong to the store? A store that another one has replaced makes
- * the result out of date: of the same slide always, of another slide of this name when the store is
- * newer. */
+/* As run_output_have: does the slide belong to the store? A store that another one has replaced
+ * makes the result out of date: of the same slide always, of another slide of this name when the
+ * store is newer. */
 static int judge_slide(const struct run_output *r, const struct result_slide *slide,
                        const char *store, const char *target, struct err *e)
 {

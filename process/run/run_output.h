@@ -1,6 +1,6 @@
 /*
- * run_output.h - where the slides of a run go: all into one file or, when the output is a folder, each
- * into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
+ * run_output.h - where the slides of a run go: all into one file or, when the output is a folder,
+ * each into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
  *
  * One file appears when the whole run is done. If the run ends earlier, its slides are kept beside
  * it, in the result NAME.h5.partial: the next run takes them from there, and removes it when the
@@ -48,9 +48,9 @@ int run_output_take(struct run_output *r, const char *store, struct result_slide
 int run_output_put(struct run_output *r, const struct result_slide *s, struct err *e);
 /* Publishes the one file if it has any slide, and removes the partial result; frees r. */
 int run_output_commit(struct run_output *r, struct err *e);
-/* Publishes the slides of the one file as a partial result, in place of run_output_commit(), but where
- * another program has published one of as many slides since; frees r. 1: there is one now, -1:
- * failed. */
+/* Publishes the slides of the one file as a partial result, in place of run_output_commit(), but
+ * where another program has published one of as many slides since; frees r. 1: there is one now,
+ * -1: failed. */
 int run_output_keep(struct run_output *r, struct err *e);
 /* Drops the one file, keeps files in a folder; frees r. NULL is fine. */
 void run_output_abort(struct run_output *r);
@@ -58,7 +58,8 @@ void run_output_abort(struct run_output *r);
 /* --- the list of slides without a result, in the output folder: failed_list.h --- */
 
 /* Begins the list with what is known: what the lists in the folders of stores say, and what
- * list_expand() has found. *l is NULL for a run that has none: into one file, or of some groups. */
+ * input_files_expand() has found. *l is NULL for a run that has none: into one file, or of some
+ * groups. */
 int failures_begin(struct failed_list **l, const struct options *o, struct err *e);
 /* Adds a store that failed. */
 void failures_add(struct failed_list *l, const struct options *o, const char *path,

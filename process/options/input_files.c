@@ -1,5 +1,5 @@
-/* list.c - see list.h. */
-#include "process/options/list.h"
+/* input_files.c - see input_files.h. */
+#include "process/options/input_files.h"
 
 #include "common/base/cli.h"
 #include "common/base/failed_list.h"
@@ -19,14 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void add(struct list *l, const char *path)
+static void add(struct input_files *l, const char *path)
 {
     assert(l->n < INT_MAX);
     l->paths = memory_grow(l->paths, l->n, sizeof *l->paths);
     l->paths[l->n++] = memory_copy(path);
 }
 
-void list_add_words(struct list *l, char *const *words, int n)
+void input_files_add_words(struct input_files *l, char *const *words, int n)
 {
     for (int k = 0; k < n; k++)
         add(l, words[k]);
@@ -39,7 +39,7 @@ static int add_line(void *ctx, const char *path, struct err *e)
     return 0;
 }
 
-int list_add_file(void *list, const char *file, struct err *e)
+int input_files_add_file(void *list, const char *file, struct err *e)
 {
     stop_catch_signals(); /* for commands that do so later, or never, but may wait here */
     if (cli_list(file, add_line, list, e) || stop_check(e))
@@ -51,8 +51,8 @@ int list_add_file(void *list, const char *file, struct err *e)
 /* --- folders --- */
 
 struct search {
-    struct list *out;
-    enum list_kind kind;
+    struct input_files *out;
+    enum input_files_kind kind;
     int problems;
 };
 
@@ -64,20 +64,21 @@ static bool has_ending(const char *name)
 
 /* Only files that are certainly something else are skipped: a damaged store must stay in the
  * list. */
-static bool is_wanted(const char *path, enum list_kind kind)
+static bool is_wanted(const char *path, enum input_files_kind kind)
 {
-    if (kind != LIST_STORES && h5_begins_as(path, RESULT_FORMAT))
+    if (kind != INPUT_STORES && h5_begins_as(path, RESULT_FORMAT))
         return true;
-    return ((kind == LIST_STORES || kind == LIST_BOTH) && store_is(path)) ||
-           (kind != LIST_STORES && result_is(path)) || !h5_is_whole(path);
+    return ((kind == INPUT_STORES || kind == INPUT_BOTH) && store_is(path)) ||
+           (kind != INPUT_STORES && result_is(path)) || !h5_is_whole(path);
 }
 
 static void add_problem(void *ctx, const char *path, const char *why, enum err_kind kind)
 {
     struct search *s = ctx;
-    struct list *l = s->out;
+    struct input_files *l = s->out;
     l->problems = memory_grow(l->problems, l->n_problems, sizeof *l->problems);
-    l->problems[l->n_problems++] = (struct list_problem){memory_copy(path), memory_copy(why)};
+    l->problems[l->n_problems++] =
+        (struct input_files_problem){memory_copy(path), memory_copy(why)};
     cli_say("%s: %s", path, why);
     s->problems++;
     l->trouble += kind >= ERR_TROUBLE;
@@ -139,7 +140,7 @@ static bool has_stores(const char *folder)
     return notes(folder, note_store);
 }
 
-const char *list_only_stores(const struct list *l)
+const char *input_files_only_stores(const struct input_files *l)
 {
     struct store_info info;
     for (int k = 0; k < l->n; k++)
@@ -157,7 +158,7 @@ static int has_no_stores(const char *folder, struct err *e)
     return path_remedy(e, "convert first: wsi2h5 -o stores/", folder);
 }
 
-static void expand_folder(struct list *out, const char *folder, enum list_kind kind)
+static void expand_folder(struct input_files *out, const char *folder, enum input_files_kind kind)
 {
     static const char *const what[] = {"stores", "results", "stores or results", "results"};
     static const struct folder_ops ops = {
@@ -168,9 +169,9 @@ static void expand_folder(struct list *out, const char *folder, enum list_kind k
     out->folders[out->n_folders++] = memory_copy(folder);
     folder_find(folder, &ops, &s);
     if (out->n == before && s.problems == 0 &&
-        !(kind == LIST_REPORT && (has_failed_list(folder) || has_stores(folder)))) {
+        !(kind == INPUT_REPORT && (has_failed_list(folder) || has_stores(folder)))) {
         struct err why = {0};
-        if (kind == LIST_STORES)
+        if (kind == INPUT_STORES)
             has_no_stores(folder, &why);
         else
             err_set(&why, "%s: a folder without %s; name a folder that contains some", folder,
@@ -183,26 +184,26 @@ static void expand_folder(struct list *out, const char *folder, enum list_kind k
         qsort(out->paths + before, (size_t)(out->n - before), sizeof *out->paths, by_path);
 }
 
-void list_expand(struct list *l, enum list_kind kind)
+void input_files_expand(struct input_files *l, enum input_files_kind kind)
 {
-    struct list out = {0};
+    struct input_files out = {0};
     for (int k = 0; k < l->n; k++)
         if (folder_is(l->paths[k]))
             expand_folder(&out, l->paths[k], kind);
         else
             add(&out, l->paths[k]);
-    list_free(l);
+    input_files_free(l);
     *l = out;
 }
 
-int list_status(const struct list *l)
+int input_files_status(const struct input_files *l)
 {
     return l->trouble ? EXIT_TROUBLE : l->failed ? EXIT_PART : EXIT_DONE;
 }
 
 /* --- slides --- */
 
-int list_lacks_output(const struct list *l, const char *what, struct err *e)
+int input_files_lacks_output(const struct input_files *l, const char *what, struct err *e)
 {
     for (int k = 0; k < l->n; k++) {
         const char *path = l->paths[k];
@@ -218,7 +219,7 @@ int list_lacks_output(const struct list *l, const char *what, struct err *e)
 
 /* --- sizes and shares --- */
 
-double *list_sizes(const struct list *l)
+double *input_files_sizes(const struct input_files *l)
 {
     double *sum = memory_need((size_t)l->n + 1, sizeof *sum);
     for (int k = 0; k < l->n; k++) {
@@ -229,7 +230,7 @@ double *list_sizes(const struct list *l)
     return sum;
 }
 
-void list_share(struct list *l, int64_t task, int64_t tasks)
+void input_files_share(struct input_files *l, int64_t task, int64_t tasks)
 {
     int kept = 0;
     for (int k = 0; k < l->n; k++) {
@@ -241,7 +242,7 @@ void list_share(struct list *l, int64_t task, int64_t tasks)
     l->n = kept;
 }
 
-void list_free(struct list *l)
+void input_files_free(struct input_files *l)
 {
     for (int k = 0; k < l->n; k++)
         free(l->paths[k]);
@@ -254,7 +255,7 @@ void list_free(struct list *l)
     free(l->paths);
     free(l->folders);
     free(l->problems);
-    *l = (struct list){0};
+    *l = (struct input_files){0};
 }
 
 /* --- chosen slides --- */
