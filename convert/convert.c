@@ -57,8 +57,8 @@ static int add_problem(struct convert *c, const struct err *damage, struct err *
 static int read_head(struct convert *c, struct err *e)
 {
     struct err damage = {0};
-    return head_read(&c->head, c->slide, &c->slide_info, c->o->keep_identifiers,
-                     c->info.codec->id == CODEC_JPEG, &damage, e) ||
+    return slide_extras_read(&c->extras, c->slide, &c->slide_info, c->o->keep_identifiers,
+                             c->info.codec->id == CODEC_JPEG, &damage, e) ||
                    add_problem(c, &damage, e)
                ? -1
                : 0;
@@ -138,7 +138,7 @@ static int put_view(struct convert *c, struct err *e)
 {
     uint8_t *rgb = NULL;
     int64_t width, height;
-    if (c->head.thumbnail || c->head.strips.n > 0 || c->tissue_origin == TISSUE_NONE || c->mask)
+    if (c->extras.thumbnail || c->extras.strips.n > 0 || c->tissue_origin == TISSUE_NONE || c->mask)
         return 0;
     const int r = tissue_view(&c->tissue, &rgb, &width, &height, e);
     const int bad =
@@ -241,14 +241,14 @@ static void close_buffers(struct convert *c)
         jpeg_decoder_free(c->decoders[t]);
     tissue_free(&c->tissue);
     glass_free(&c->glass);
-    head_free(&c->head);
+    slide_extras_free(&c->extras);
     free(c->decoders);
     free(c->flat.bytes);
     free(c->codecs);
     free(c->items);
     c->tissue = (struct tissue){0};
     c->tissue_origin = TISSUE_NONE;
-    c->head = (struct head){0};
+    c->extras = (struct slide_extras){0};
     c->flat = (struct jpeg_chunk){0};
     c->codecs = NULL;
     c->decoders = NULL;
@@ -385,7 +385,8 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
     c->writer = store_create(target, &c->info, e);
     if (!c->writer)
         return -1;
-    if (head_put(&c->head, c->slide, c->o->keep_identifiers, convert_threads(c->o), c->writer, e) ||
+    if (slide_extras_put(&c->extras, c->slide, c->o->keep_identifiers, convert_threads(c->o),
+                         c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || convert_tiles(c, e) ||
         check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
         put_contradiction(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {

@@ -44,7 +44,7 @@ struct convert {
     struct slide_info slide_info;
     struct store_info info;
     struct store_writer *writer;
-    struct head head;
+    struct slide_extras extras;
     struct sources sources;
     struct tissue tissue;
     uint8_t *mask; /* the tissue map from outside, or NULL */

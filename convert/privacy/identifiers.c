@@ -369,7 +369,7 @@ static void note(struct err *all, const struct err *one)
     err_set(all, "%s%s%s", before.msg, before.msg[0] ? "; " : "", one->msg);
 }
 
-static int read_icc(struct head *h, struct slide *s, bool identifiers, struct err *damage,
+static int read_icc(struct slide_extras *h, struct slide *s, bool identifiers, struct err *damage,
                     struct err *e)
 {
     struct err why = {0};
@@ -385,7 +385,7 @@ static int read_icc(struct head *h, struct slide *s, bool identifiers, struct er
     return 0;
 }
 
-static int read_thumbnail(struct head *h, struct slide *s, bool keep, struct err *damage,
+static int read_thumbnail(struct slide_extras *h, struct slide *s, bool keep, struct err *damage,
                           struct err *e)
 {
     struct err why = {0};
@@ -399,21 +399,21 @@ static int read_thumbnail(struct head *h, struct slide *s, bool keep, struct err
     return r == -1 ? err_copy(e, &why) : 0;
 }
 
-int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
-              bool keep, struct err *damage, struct err *e)
+int slide_extras_read(struct slide_extras *h, struct slide *s, const struct slide_info *i,
+                      bool identifiers, bool keep, struct err *damage, struct err *e)
 {
-    *h = (struct head){0};
+    *h = (struct slide_extras){0};
     if (read_icc(h, s, identifiers, damage, e))
         return -1;
     return i->has_thumbnail ? read_thumbnail(h, s, keep, damage, e) : 0;
 }
 
-void head_free(struct head *h)
+void slide_extras_free(struct slide_extras *h)
 {
     free(h->thumbnail);
     jpeg_strips_free(&h->strips);
     free(h->icc);
-    *h = (struct head){0};
+    *h = (struct slide_extras){0};
 }
 
 /* --- writing --- */
@@ -437,8 +437,8 @@ static int put_property(void *ctx, const char *key, const char *value)
     return r;
 }
 
-int head_put(const struct head *h, struct slide *s, bool identifiers, int threads,
-             struct store_writer *w, struct err *e)
+int slide_extras_put(const struct slide_extras *h, struct slide *s, bool identifiers, int threads,
+                     struct store_writer *w, struct err *e)
 {
     struct property_ctx ctx = {w, identifiers, e};
     if ((s->reader->properties && s->reader->properties(s, put_property, &ctx)) ||

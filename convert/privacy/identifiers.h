@@ -50,7 +50,7 @@ void anonymous_mask(struct err *e, const char *path, const char *by);
 
 /* --- what a store holds besides its tiles: properties, thumbnail, ICC profile --- */
 
-struct head {
+struct slide_extras {
     uint8_t *thumbnail; /* [height][width][3]; NULL without; owned */
     int64_t width, height;
     struct jpeg_strips strips; /* the thumbnail as it is in the slide, instead; owned */
@@ -60,12 +60,12 @@ struct head {
 
 /* Reads thumbnail and profile; identifying texts are blanked unless `identifiers`. With `keep` the
  * thumbnail stays as it is in the slide, if that is possible. What is damaged is left out, and
- * *damage says so ("" for nothing). -1: it cannot be read now. head_free it always. */
-int head_read(struct head *h, struct slide *s, const struct slide_info *i, bool identifiers,
-              bool keep, struct err *damage, struct err *e);
+ * *damage says so ("" for nothing). -1: it cannot be read now. slide_extras_free it always. */
+int slide_extras_read(struct slide_extras *h, struct slide *s, const struct slide_info *i,
+                      bool identifiers, bool keep, struct err *damage, struct err *e);
 /* Writes all of it, and the properties of s. */
-int head_put(const struct head *h, struct slide *s, bool identifiers, int threads,
-             struct store_writer *w, struct err *e);
-void head_free(struct head *h);
+int slide_extras_put(const struct slide_extras *h, struct slide *s, bool identifiers, int threads,
+                     struct store_writer *w, struct err *e);
+void slide_extras_free(struct slide_extras *h);
 
 #endif

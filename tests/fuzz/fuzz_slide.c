@@ -74,7 +74,7 @@ static void read_level(const struct slide_file *file, int64_t level)
 {
     struct slide_info i;
     struct err damage = {0}, e = {0};
-    struct head head = {0};
+    struct slide_extras extras = {0};
     size_t bytes = 0;
     struct slide *s = slide_open(file, level, 1, &i, &e);
     if (!s)
@@ -84,8 +84,8 @@ static void read_level(const struct slide_file *file, int64_t level)
     fuzz_accepted += level == 0;
     read_tiles(s, &i);
     s->reader->properties(s, put, &bytes);
-    head_read(&head, s, &i, false, true, &damage, &e);
-    head_free(&head);
+    slide_extras_read(&extras, s, &i, false, true, &damage, &e);
+    slide_extras_free(&extras);
     slide_close(s);
 }
 
