@@ -1,5 +1,5 @@
 /*
- * convert_options.h - what the user wants of a store.
+ * convert_options.h - the options of a conversion.
  */
 #ifndef WSI_CONVERT_OPTIONS_H
 #define WSI_CONVERT_OPTIONS_H

@@ -1,5 +1,5 @@
 /*
- * plan.h - before anything is converted: what the store will be, and what exists in its place.
+ * plan.h - before a slide is converted: the codec of its store, and whether a store exists.
  */
 #ifndef WSI_PLAN_H
 #define WSI_PLAN_H

@@ -1,5 +1,5 @@
 /*
- * counts.h - what the kernels count into, on the device.
+ * counts.h - the arrays that kernels count into.
  *
  * Everything is a sum of integers, added with atomics: the result does not depend on the order.
  */

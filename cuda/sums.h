@@ -1,6 +1,6 @@
 /*
- * sums.h - what one device counts. Functions return 0, or -1 with the device, the call and CUDA's
- * own message.
+ * sums.h - the counters of one device. Functions return 0, or -1 with the device, the call and
+ * CUDA's own message.
  */
 #ifndef WSI_SUMS_H
 #define WSI_SUMS_H

@@ -1,5 +1,5 @@
 /*
- * clock.h - time.
+ * clock.h - elapsed time, and durations as text.
  */
 #ifndef WSI_CLOCK_H
 #define WSI_CLOCK_H

@@ -1,5 +1,5 @@
 /*
- * exit_status.h - how both programs end.
+ * exit_status.h - the exit statuses of both programs.
  */
 #ifndef WSI_EXIT_STATUS_H
 #define WSI_EXIT_STATUS_H

@@ -1,5 +1,5 @@
 /*
- * stop.h - being asked to stop: a signal sets a flag, and loops look at it.
+ * stop.h - stopping on a signal: the handler sets a flag, which loops check.
  */
 #ifndef WSI_STOP_H
 #define WSI_STOP_H

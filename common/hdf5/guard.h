@@ -1,5 +1,5 @@
 /*
- * guard.h - looks at the header of an HDF5 object before the library does.
+ * guard.h - checks the header of an HDF5 object before the library reads it.
  *
  * The library crashes on forged metadata. wsi2h5 and h5spec use few of its features, so everything
  * else is rejected before the library sees it: shared or repeated messages, external files, unknown

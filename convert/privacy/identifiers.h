@@ -1,5 +1,5 @@
 /*
- * identifiers.h - what of a slide's metadata may enter a store.
+ * identifiers.h - which metadata of a slide may enter a store.
  *
  * Lists of forbidden words never know all words. So this is a list of what is allowed: numbers and
  * enumerations that say how the slide was scanned. Everything else needs --keep-identifiers.

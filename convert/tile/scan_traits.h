@@ -1,5 +1,5 @@
 /*
- * scan_traits.h - what a sample of the tiles shows: of the glass, and of earlier compression.
+ * scan_traits.h - measures the glass and earlier compression in a sample of the tiles.
  *
  * --- glass: noise, lines, uneven light ---
  *

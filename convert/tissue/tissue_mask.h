@@ -1,5 +1,5 @@
 /*
- * tissue_mask.h - a tissue map from outside: a PNG or GeoJSON file, or a folder with one per slide.
+ * tissue_mask.h - a tissue map of the user: a PNG or GeoJSON file, or a folder with one per slide.
  *
  *   NAME.png      a picture of the whole slide in any size
  *   NAME.geojson  polygons in level-0 pixels (geojson.h), also NAME.json: a cell is tissue

@@ -1,5 +1,5 @@
 /*
- * stream_setup.h - what a run over stores is given: the backend, the parameters, the stores, and
+ * stream_setup.h - the settings of a run over stores: the backend, the parameters, the stores, and
  * whom to report to.
  */
 #ifndef WSI_STREAM_SETUP_H

@@ -1,5 +1,5 @@
 /*
- * map_formats.h - what `h5spec map` is asked for, what it did, and the formats that it writes.
+ * map_formats.h - the settings and the outcome of `h5spec map`, and the formats that it writes.
  */
 #ifndef WSI_MAP_FORMATS_H
 #define WSI_MAP_FORMATS_H

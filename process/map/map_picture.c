@@ -1,4 +1,4 @@
-/* map_picture.c - see map_formats.h. */
+/* map_picture.c - maps as PNG pictures and overlays; see map_formats.h. */
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"

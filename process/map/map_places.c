@@ -1,4 +1,4 @@
-/* map_places.c - see map_formats.h. */
+/* map_places.c - maps as GeoJSON and CSV; see map_formats.h. */
 #include "common/base/cli.h"
 #include "common/base/json.h"
 #include "common/base/memory.h"

@@ -1,4 +1,4 @@
-/* map_scores.c - see map_write.h. */
+/* map_scores.c - maps of scores of other programs; see map_write.h. */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/path.h"

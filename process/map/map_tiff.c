@@ -1,4 +1,4 @@
-/* map_tiff.c - see map_formats.h. */
+/* map_tiff.c - maps as OME-TIFF; see map_formats.h. */
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/base/stop.h"

@@ -1,4 +1,4 @@
-/* report_data.c - see report_page.h. */
+/* report_data.c - the numbers of a report's page as JSON; see report_page.h. */
 #include "process/report/report_page.h"
 
 #include "process/draw/html.h"

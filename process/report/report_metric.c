@@ -1,4 +1,4 @@
-/* report_metric.c - see report_slides.h. */
+/* report_metric.c - the table of the numbers that slides are compared by; see report_slides.h. */
 #include "process/report/report_slides.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * report_setup.h - what a report is asked for. See report.h.
+ * report_setup.h - the settings of a report. See report.h.
  */
 #ifndef WSI_REPORT_SETUP_H
 #define WSI_REPORT_SETUP_H

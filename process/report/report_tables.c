@@ -1,4 +1,4 @@
-/* report_tables.c - see report_page.h. */
+/* report_tables.c - a report as CSV, as its key, and for MultiQC; see report_page.h. */
 #include "common/base/csv.h"
 #include "common/base/memory.h"
 #include "common/base/publish.h"

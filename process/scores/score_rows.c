@@ -1,4 +1,4 @@
-/* score_rows.c - see score_file.h. */
+/* score_rows.c - reads rows of scores from npy and HDF5 files; see score_file.h. */
 #include "process/scores/score_file.h"
 
 #include "common/base/memory.h"
