@@ -204,7 +204,7 @@ int arguments_usage_error(const struct err *e)
 static int check_anonymous(const struct arguments *o, struct err *e)
 {
     if (o->anonymous != (o->key && *o->key))
-        return err_set(e, "--anonymous and --key FILE need each other");
+        return err_set(e, "--anonymous and --key FILE must be given together");
     if (!o->anonymous)
         return 0;
     const char *shows = o->convert.keep_identifiers ? "keep-identifiers"

@@ -526,8 +526,8 @@ static int find_level(const char *path, const struct slide_info *i, const struct
     char has[400];
     if (!(i->mpp_x > 0 && i->mpp_y > 0))
         return err_set(e,
-                       "%s: the slide does not state its resolution; --mpp-override X gives it, in "
-                       "um per pixel of level 0",
+                       "%s: the slide does not state its resolution; set it with --mpp-override, "
+                       "in um per pixel of level 0",
                        path);
     *level = 0;
     for (int64_t k = 1; k < i->levels; k++)

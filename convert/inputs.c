@@ -73,8 +73,8 @@ bool inputs_name_lost(const struct inputs *in, char *text, size_t size)
         return false;
     qsort(in->lost, in->n_lost, sizeof *in->lost, by_ending);
     used = (size_t)snprintf(text, size,
-                            "%zu file%s left out: of formats of slides that are not read, packed, "
-                            "or downloads that were broken off (",
+                            "%zu file%s left out: unsupported formats of slides, archives or "
+                            "unfinished downloads (",
                             all, all == 1 ? " was" : "s were");
     for (size_t k = 0; k < in->n_lost && used < size; k++)
         used += (size_t)snprintf(text + used, size - used, "%s%s %zu", k ? ", " : "",

@@ -121,7 +121,7 @@ static int choose_kernels(struct spectrum_use *u, const struct spectrum_setup *s
         spectrum_describe(u, UINT64_C(1) << cannot, names.msg, 128);
         add_note(note,
                  "all devices use cuFFT, because the fused kernel needs more shared memory "
-                 "than there is on ",
+                 "than is available on ",
                  &names);
     }
     for (int k = 0; k < u->n;)

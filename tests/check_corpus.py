@@ -752,7 +752,7 @@ def test_parts_of_an_array_job_over_groups_become_results():
     parts(2, "a", "b")
     os.unlink(results + "a.3-4.h5")
     os.utime(results + "b.1-2.h5", (1, 1))
-    says(corpus("finish", "-o", out, status=5).err, "a: parts of its result are not joined", "group 3-4 of 4 is missing", "b: parts of its result are older than its store")
+    says(corpus("finish", "-o", out, status=5).err, "a: parts of its result are not joined", "groups 3-4 of 4 are missing", "b: parts of its result are older than its store")
     local(out)  # computes them
     expect(content(out + "/corpus.h5") == whole, "after the run")
 

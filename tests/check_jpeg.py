@@ -610,7 +610,7 @@ def test_how_the_tiles_were_compressed_is_stored():
         shown = json.loads(run(H5SPEC, "info", "--json", stores[0]).out)
         expect(all(shown[k] == v for k, v in n.items()), "%s: %s", n, shown)
         says(run(H5SPEC, "info", stores[0]).out, "quality %d, %s" % (quality, subsampling),
-             "probably" if twice else "no sign of it")
+             "earlier compression: probable" if twice else "earlier compression: none found")
 
 
 def test_numbers_of_compression_are_left_out_where_they_are_unknown():

@@ -912,7 +912,7 @@ def test_usage_errors():
     result = result_of("one", "600x500")
     for argv, words in (
             ((result,), "-o OUT is missing"), (("-o", "x"), "no input file given"),
-            (("-o", "x.jpg", result), "that of another kind of file"), (("-o", "x.png", result), "name it with --feature"),
+            (("-o", "x.jpg", result), "the ending of another kind of file"), (("-o", "x.png", result), "name it with --feature"),
             (("-o", "x.csv", "--format", "csv", result), "--format is for folders"),
             (("-o", "x", "--format", "jpeg", result), "--format jpeg: unknown"),
             (("-o", "x", "--feature", "mean,", result), "not a list of names"),

@@ -161,7 +161,7 @@ def test_merge_into_a_folder_gives_a_file_per_resolution():
     says(p.err, out + "corpus-0.5um.h5: left out of the inputs")
     expect({f: content(out + f) for f in want} == before, "another order")
     p = run(H5SPEC, "merge", "-o", out, folder + "m1.h5", folder + "m2.h5")
-    says(p.err, "into %scorpus.h5: 2 slides" % out, out + "corpus-0.25um.h5: of an earlier merge, not written by this one; delete it")
+    says(p.err, "into %scorpus.h5: 2 slides" % out, out + "corpus-0.25um.h5: written by an earlier merge, not by this one; delete it")
     equal(content(out + "corpus.h5"), before["corpus-0.5um.h5"], "one resolution")
     says(run(H5SPEC, "merge", "-o", out, folder + "m1.h5", status=2).err, "m2", "--force")
     table = os.path.join(folder, "tables") + "/"
@@ -183,8 +183,8 @@ def test_merge_into_a_file_says_first_what_it_takes_and_the_command_for_the_rest
     out = os.path.join(os.path.dirname(odd), "c.h5")
     p = run(H5SPEC, "merge", "--json", "-o", out, odd, status=1)
     first = p.err.splitlines()[0]
-    says(first, "takes slides of 0.5 um/px, as m1, the first by name: 1 of 3;", "h5spec merge -o ")
-    run("bash", "-c", "h5spec() { %s \"$@\"; }; %s" % (H5SPEC, first.split("resolution: ")[1]))
+    says(first, "has 1 of 3 slides, those of 0.5 um/px like m1, the first by name;", "h5spec merge -o ")
+    run("bash", "-c", "h5spec() { %s \"$@\"; }; %s" % (H5SPEC, first.split("resolution run ")[1]))
     expect(sorted(os.listdir(out[:-3])) == ["corpus-0.25um.h5", "corpus-0.5um.h5", "corpus-1um.h5"], "%s", first)
     (j,) = json_lines(p.out)
     expect([(x["slide"], x["status"], x.get("reason")) for x in j["inputs"]] ==

@@ -39,7 +39,7 @@ def test_shares_and_groups_into_a_folder():
     shutil.copy(parts + "/s00.1-1.h5", parts + "/s00.2-2.h5")
     says(run(H5SPEC, "--groups", "2", "-o", parts, stores[0], status=1).err, "another store")
     p = run(H5SPEC, "merge", "--force", "-o", whole, parts + "/s00.1-1.h5", parts + "/s00.4-4.h5", status=1)
-    says(p.err, "slide s00", "group 2-3 of 4 is missing")
+    says(p.err, "slide s00", "groups 2-3 of 4 are missing")
 
 
 STUB = os.path.join(BUILD, "tests", "h5spec_stub")  # of CUDA, see check_cuda.py
@@ -109,7 +109,7 @@ def test_shares_of_groups_fail_as_others_do():
     parts, whole = tmp(), os.path.join(tmp(), "w.h5")
     by_group(parts, 3, stores[0])
     os.unlink(os.path.join(parts, sorted(os.listdir(parts))[0]))
-    says(run(H5SPEC, "merge", "-o", whole, parts, status=1).err, "group 1-2 of 4 is missing")
+    says(run(H5SPEC, "merge", "-o", whole, parts, status=1).err, "groups 1-2 of 4 are missing")
     by_group(parts, 3, stores[0])  # computes the part that is missing
     run(H5SPEC, "merge", "-q", "-o", whole, parts)
     equal(content(whole), direct(stores[:1]), "again")
@@ -176,7 +176,7 @@ def test_results_of_other_parameters_are_refused_once():
     run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, *stores)
     before = {name: bytes_in(os.path.join(out, name)) for name in os.listdir(out)}
     p = run(H5SPEC, "run", "--device", "cpu", "--json", "--sigma", "2", "-o", out, *stores, status=1)
-    says(p.err, out + ": 4 of 4 stores have a result with other parameters (there and now: sigma is 1 and 2), which is kept; name another folder, or replace them with --force",
+    says(p.err, out + ": 4 of 4 stores have a result with other parameters (existing and new: sigma is 1 and 2), which is kept; name another folder, or replace them with --force",
          "0 done, 4 failed")
     expect(p.err.count("sigma") == 1 and "have no result" not in p.err, "%s", p.err)
     expect([x["status"] for x in json_lines(p.out)] == ["failed"] * 4 and all("sigma is 1 and 2" in x["message"] for x in json_lines(p.out)), "%s", p.out)
@@ -219,7 +219,7 @@ def test_tune():
     run(WSI2H5, "-q", "-o", tmp(), "--group-bytes", size + "M", made("--size", "1200x1600", name="tune"))
     if os.path.isdir("/dev/shm"):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as d:
-            says(run(H5SPEC, "tune", "-j", "1", shutil.copy(s, d)).out, "so no speed is a cold one")
+            says(run(H5SPEC, "tune", "-j", "1", shutil.copy(s, d)).out, "so these are speeds of cached data")
     damaged = flipped(s, os.path.getsize(s) // 2)
     says(run(H5SPEC, "tune", damaged, status=1).err, damaged, "CRC mismatch in chunk")
     p = subprocess.Popen([H5SPEC, "tune", s], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

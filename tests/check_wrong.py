@@ -562,7 +562,7 @@ def test_verify_counts_the_marks():
         def change(f):
             f.attrs[name] = f.attrs[name] + 1
         path = victim(change)
-        says(run(H5SPEC, "verify", path, status=1).err, path, "contradict the counts of tiles")
+        says(run(H5SPEC, "verify", path, status=1).err, path, "contradicts the counts of tiles")
 
 
 def move_a_count(path, where):

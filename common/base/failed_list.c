@@ -534,8 +534,7 @@ int failed_list_write(struct failed_list *l, bool quiet, struct err *e)
     free_claims(&c);
     if (r)
         return r < 0 ? -1
-                     : err_blame(e, ERR_TROUBLE, "%s: other programs replace it all the time",
-                                 l->path);
+                     : err_blame(e, ERR_TROUBLE, "%s: other programs keep replacing it", l->path);
     if (n > 0 && !quiet)
         cli_say("%" PRId64 " slide%s no %s; %s lists %s", n, n == 1 ? " has" : "s have",
                 l->what == FAILED_STORES ? "store" : "result", l->path, n == 1 ? "it" : "them");

@@ -372,7 +372,7 @@ int output_check(const char *option, const char *name, const char *ending, struc
     for (size_t k = 0; k < sizeof endings / sizeof *endings; k++)
         if (ends_in(name, endings[k]))
             return err_set(e,
-                           "%s %s: a name in %s is that of another kind of file; end it with %s "
+                           "%s %s: %s is the ending of another kind of file; end the name with %s "
                            "for a file, or with / for a folder",
                            option, name, endings[k], ending);
     return 0;

@@ -263,7 +263,7 @@ static int check_answer(struct answer *a, int fd, struct err *e)
         t->name[k][H5_CHILD_NAME - 1] = 0;
     if (t->rows < 0 || t->rows > MOST_ROWS || t->columns < 3 || t->columns > H5_CHILD_COLUMNS ||
         fstat(fd, &st) || st.st_size != t->rows * t->columns * (int64_t)sizeof(double))
-        return err_set(e, "damaged: HDF5 reads nonsense from it");
+        return err_set(e, "damaged: HDF5 reads invalid data from it");
     return 0;
 }
 

@@ -389,7 +389,7 @@ int geojson_read(const char *path, const struct geojson_classes *classes, struct
     (void)classes;
     *p = POLYGONS_NONE;
     return err_set(e,
-                   "%s: this build reads no GeoJSON, because Jansson was missing; install it "
+                   "%s: this build cannot read GeoJSON: Jansson was missing; install it "
                    "(libjansson-dev) and build again",
                    path);
 }

@@ -428,10 +428,12 @@ static int check_whole(const struct merge *m, const struct result_slide *s, stru
     result_missing_text(s->groups, s->group_count, missing, sizeof missing);
     if (!missing[0] || m->options.partial)
         return 0;
+    const bool several = strpbrk(missing, ",-") != NULL;
     return err_set(e,
-                   "slide %s: group %s of %" PRId64 " is missing; add the results with it, or "
+                   "slide %s: group%s %s of %" PRId64 " %s missing; add the results with %s, or "
                    "use --partial",
-                   s->name, missing, s->group_count);
+                   s->name, several ? "s" : "", missing, s->group_count, several ? "are" : "is",
+                   several ? "them" : "it");
 }
 
 /* A slide may be in the sum once only, whatever its name. 1: it is left out. */

@@ -298,7 +298,7 @@ int result_slide_path(struct result *r, int64_t k, char *path, size_t size, stru
         return -1;
     if (!is_below(row.result))
         return err_set(e,
-                       "its maps are said to be in \"%s\", which is not below the table's folder: "
+                       "its result \"%s\" is not below the table's folder: "
                        "rejected",
                        row.result);
     return (size_t)snprintf(path, size, "%.*s%s", (int)(base - r->path), r->path, row.result) < size

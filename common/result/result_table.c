@@ -584,7 +584,7 @@ static int check_row(const struct result_table *t, struct err *e)
     if (result_check_touching(c, e))
         return -1;
     if (s->nx * s->ny < c->windows)
-        return err_set(e, "its windows is out of range");
+        return err_set(e, "its number of windows is out of range");
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (s->spectra[k].windows > c->windows)
             return err_set(e, "the windows of its spectra are out of range");

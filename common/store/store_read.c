@@ -771,10 +771,9 @@ static int check_index(struct store *s, int64_t number, struct store_content *c,
     hid_t pixels = group < 0 ? -1 : h5_open_dataset(group, "pixels", e);
     if (pixels >= 0 && !agrees(s, pixels, list, n)) {
         h5_forget();
-        r = err_set(e,
-                    "%s: group %s: HDF5's index of the chunks contradicts the tables; make it "
-                    "again",
-                    s->path, name);
+        r = err_set(
+            e, "%s: group %s: HDF5's index of the chunks contradicts the tables; " ERR_MAKE_AGAIN,
+            s->path, name);
     }
     for (int64_t k = 0; k < n; k++)
         store_content_add(c, list[k].status, list[k].crc32);

@@ -33,7 +33,7 @@ bool slide_has_series(const char *path);
 enum { SLIDE_SERIES = 80 };
 bool slide_series(const char *path, char series[SLIDE_SERIES], bool *is_other);
 /* The ending of a file of a format of slides that is not read, of a packed slide or of a download
- * that was broken off: ".czi", ".svs.part". NULL: it has none of those. Points into the path. */
+ * that is not finished: ".czi", ".svs.part". NULL: it has none of those. Points into the path. */
 const char *slide_lost_ending(const char *path);
 /* Does the name end like a plain picture's? */
 bool slide_has_picture_name(const char *path);

@@ -209,7 +209,7 @@ int png_mask_read(const char *path, int64_t width, int64_t height, int64_t cell,
                   struct err *e)
 {
     (void)path, (void)width, (void)height, (void)cell, (void)cells;
-    return err_set(e, "this build reads no PNG, because libpng was missing; install it "
+    return err_set(e, "this build cannot read PNG: libpng was missing; install it "
                       "(libpng-dev) and build again");
 }
 

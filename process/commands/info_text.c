@@ -79,8 +79,8 @@ static void print_slide(const struct store_info *i)
         printf("JPEG of quality %" PRId64 ", ", i->jpeg_quality);
         print_name(i->jpeg_subsampling);
         if (!isnan(i->jpeg_twice))
-            printf(", compressed twice: %.2f%s", i->jpeg_twice,
-                   i->jpeg_twice > STORE_TWICE ? " (probably)" : " (no sign of it)");
+            printf(", earlier compression: %s (%.2f)",
+                   i->jpeg_twice > STORE_TWICE ? "probable" : "none found", i->jpeg_twice);
         putchar('\n');
     }
     if (i->colour_conflict[0]) {

@@ -207,9 +207,9 @@ static void say_choice(const struct merging *m, int64_t n)
         snprintf(what, sizeof what, "%.4g um/px", r->mpp);
     else
         snprintf(what, sizeof what, "downsample %.4g", r->downsample);
-    cli_say("%s: takes slides of %s, as %s, the first by name: %" PRId64 " of %" PRId64
-            "; a file for each resolution: %s",
-            m->o->output, what, um ? r->with_mpp : r->with_downsample, n - r->others, n,
+    cli_say("%s: has %" PRId64 " of %" PRId64 " slides, those of %s like %s, the first by name; "
+            "for a file per resolution run %s",
+            m->o->output, n - r->others, n, what, um ? r->with_mpp : r->with_downsample,
             command ? command : "this command with -o FOLDER/");
     free(command);
 }
@@ -481,7 +481,7 @@ static void say_others(const struct merging *m)
         for (int k = 0; k < m->n; k++)
             written = written || !strcmp(path_base_name(m->outputs[k].path), entry->d_name);
         if (is_output_name(entry->d_name) && !written && result_is(path))
-            cli_say("%s: of an earlier merge, not written by this one; delete it", path);
+            cli_say("%s: written by an earlier merge, not by this one; delete it", path);
         free(path);
     }
     if (d)

@@ -338,7 +338,7 @@ static void print_head(const struct tune *t)
            i->height, i->codec->name, i->chunk_cols, i->chunk_rows);
     printf("opening: %.1f ms, listing: %.1f us per chunk%s\n", t->open_seconds * 1e3,
            t->list_seconds * 1e6,
-           t->cold ? "" : "; the file stays in the page cache, so no speed is a cold one");
+           t->cold ? "" : "; the file stays in the page cache, so these are speeds of cached data");
     printf("%9s %7s %7s %9s %9s %11s %11s\n", "group", "rows", "threads", "cold", "warm", "cold",
            "warm");
     printf("%9s %7s %7s %9s %9s %23s\n", "", "", "", "MB/s", "MB/s", "over single windows");

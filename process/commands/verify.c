@@ -189,7 +189,7 @@ static int check_counts(const struct verify *v, struct err *e)
         r->left_out == i->tiles_left_out)
         return 0;
     return err_set(e,
-                   "%s: the tables tile_status contradict the counts of tiles; convert the slide "
+                   "%s: tile_status contradicts the counts of tiles; convert the slide "
                    "again",
                    store_path(v->store));
 }

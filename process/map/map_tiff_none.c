@@ -12,7 +12,7 @@ int map_write_tiff(const struct map_slide *m, const int *maps, int n, int fd, st
     (void)maps;
     (void)n;
     (void)fd;
-    return err_set(e, "this build writes no OME-TIFF: libtiff was missing");
+    return err_set(e, "this build cannot write OME-TIFF: libtiff was missing");
 }
 
 bool map_tiff_is_ours(const char *path)

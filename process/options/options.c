@@ -47,7 +47,7 @@ static int set_regions(void *ctx, const char *path, struct err *e)
 {
     struct options *o = ctx;
     if (!geojson_works())
-        return err_set(e, "--roi: this build reads no GeoJSON, because Jansson was missing; "
+        return err_set(e, "--roi: this build cannot read GeoJSON: Jansson was missing; "
                           "install it (libjansson-dev) and build again");
     if (o->params.roi)
         return err_set(e, "--roi can be given once; FILE may be a folder with one file per slide");

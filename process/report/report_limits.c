@@ -42,7 +42,7 @@ static int check_thresholds(const struct report_limit *l, struct err *e)
             return err_set(e, "%g is not an angle from 0 to less than 360", thresholds[k]);
     if (isnan(l->warn) || isnan(l->fail) || report_limit_breaks(l, l->fail, l->warn))
         return 0;
-    return err_set(e, "warn %g is never met: a slide %s %g fails already; exchange them", l->warn,
+    return err_set(e, "warn %g is never met: a slide %s %g fails already; swap them", l->warn,
                    l->above ? "above" : "below", l->fail);
 }
 

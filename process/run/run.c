@@ -274,8 +274,9 @@ static void report_others(const struct run *r)
     if (r->others == 1)
         cli_say("%s", r->other_message.msg);
     else if (r->others > 1)
-        cli_say("%s: %" PRId64 " of %" PRId64 " stores have a result with other parameters (there "
-                "and now: %s), which is kept; name another folder, or replace them with --force",
+        cli_say("%s: %" PRId64 " of %" PRId64 " stores have a result with other parameters "
+                "(existing and new: %s), which is kept; name another folder, or replace them with "
+                "--force",
                 r->o->output, r->others, r->inputs, r->other.msg);
 }
 

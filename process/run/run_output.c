@@ -45,9 +45,10 @@ static void open_partial(struct run_output *r, bool quiet)
             cli_say("%s; all slides are computed again", e.msg);
     } else if (result_same_params(result_params(r->partial), r->params, &other)) {
         if (!quiet)
-            cli_say("%s: has other parameters (there and now: %s); not used, and replaced by this "
-                    "run",
-                    r->partial_path, other.msg);
+            cli_say(
+                "%s: has other parameters (existing and new: %s); not used, and replaced by this "
+                "run",
+                r->partial_path, other.msg);
         result_close(r->partial);
         r->partial = NULL;
     }
@@ -233,7 +234,7 @@ static int judge_result(const struct run_output *r, struct result *old, const ch
     if (result_same_params(result_params(old), r->params, &found->other)) {
         found->kept = true;
         return err_set(e,
-                       "%s: %s exists with other parameters (there and now: %s); name another "
+                       "%s: %s exists with other parameters (existing and new: %s); name another "
                        "folder, or replace it with --force",
                        store, target, found->other.msg);
     }

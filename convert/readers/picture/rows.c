@@ -442,7 +442,7 @@ int png_rows_open(struct rows **r, const struct slide_file *file, struct rows_pi
 {
     (void)file, (void)p;
     *r = NULL;
-    err_set(e, "this build reads no PNG, because libpng was missing; install it (libpng-dev) and "
+    err_set(e, "this build cannot read PNG: libpng was missing; install it (libpng-dev) and "
                "build again");
     return ROWS_OTHER;
 }

@@ -332,7 +332,7 @@ static int judge(const struct reading *r, struct err *e)
     if (code == XML_ERROR_NO_MEMORY)
         return err_memory(e);
     if (r->hostile)
-        return err_set(e, "the XML of its description is refused: %s", r->hostile);
+        return err_set(e, "the XML of its description is rejected: %s", r->hostile);
     if (r->is_done || r->x->kind != TIFF_XML_OME) {
         r->x->kind = r->is_done ? r->x->kind : TIFF_XML_OTHER;
         return 0;
@@ -368,7 +368,7 @@ int tiff_xml_read(struct tiff_xml *x, const char *text, const char *file_name, s
         return 0;
     const size_t n = strlen(text);
     if (n > MOST_BYTES)
-        return err_set(e, "the XML of its description is refused: it has more than 64 MiB");
+        return err_set(e, "the XML of its description is rejected: it has more than 64 MiB");
     return parse(&r, text, n, e);
 }
 
