@@ -28,7 +28,7 @@ static int set_task(void *ctx, const char *arg, struct err *e)
     return task_parse("--task", arg, &o->task, &o->tasks, e);
 }
 
-/* What --codec accepts. keep becomes j2k for some slides (plan.c). */
+/* The words of --codec. keep becomes j2k for some slides (plan.c). */
 static const char *codec_words(void)
 {
     static char words[160];

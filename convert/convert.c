@@ -172,7 +172,7 @@ static int put_glass(struct convert *c, struct err *e)
     return store_put_glass(c->writer, numbers, e);
 }
 
-/* What is needed to see how the tiles were compressed. */
+/* Opens the decoders that show how the tiles were compressed. */
 static int open_decoders(struct convert *c, struct err *e)
 {
     if (!c->slide->reader->read_kept || c->slide_info.no_jpeg[0])
@@ -185,7 +185,7 @@ static int open_decoders(struct convert *c, struct err *e)
     return 0;
 }
 
-/* What is stored for tiles that are missing or damaged: a JPEG, or for codec j2k pixels. */
+/* Makes the chunk of tiles that are missing or damaged: a JPEG, or for codec j2k pixels. */
 static int make_flat(struct convert *c, struct err *e)
 {
     const struct store_info *i = &c->info;

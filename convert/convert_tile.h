@@ -13,7 +13,7 @@
 #include "convert/tile/scan_traits.h"
 #include "convert/tissue/tissue.h"
 
-/* What the tissue map is made of. */
+/* The source of the tissue map. */
 enum tissue_origin {
     TISSUE_NONE,     /* there is no map */
     TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), or a mask; before the tiles */

@@ -301,7 +301,7 @@ static int outcomes_status(const struct outcomes *r)
 
 /* More threads make a slide of kept tiles slower: one thread writes. */
 enum { MOST_KEEPING = 16 };
-/* What the process that converts a slide says about it. */
+/* The report of the process that converts a slide. */
 struct answer {
     int bad;
     bool stopped; /* by a signal */

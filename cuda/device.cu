@@ -58,7 +58,7 @@ static int old_driver(struct err *e)
                    has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
 }
 
-/* What hides the GPUs of a machine that has a driver. */
+/* The reasons why the GPUs of a machine with a driver are hidden. */
 static const char *hidden(void)
 {
     int has = 0;
@@ -200,7 +200,7 @@ int device_choose_kernel(struct spectrum *d, bool fused, struct err *e)
     return d->windows ? 0 : check_give_up(&d->check, e);
 }
 
-/* What the calls return does not matter any more. */
+/* The return values of the calls do not matter any more. */
 void device_close(struct spectrum *d)
 {
     if (!d)

@@ -21,7 +21,7 @@ enum {
     FEATURE_CORNERS = FEATURES_OCTAVES - 1, /* the last octave, in whose place is the first disc */
 };
 
-/* What a thread has summed of a window; disc k has the radius 2 << k. */
+/* The sums of a thread over a window; disc k has the radius 2 << k. */
 struct discs {
     unsigned sum[FEATURE_DISCS];
 };

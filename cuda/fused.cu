@@ -57,7 +57,7 @@ enum {
     ROUNDS = COLUMNS / TEAMS / TOGETHER
 };
 
-/* What a kernel does besides counting bins. */
+/* The tasks of a kernel besides counting bins. */
 enum { CLAMP = 1, HANN = 2, WAYS = 4 };
 
 /* --- histograms --- */
@@ -239,7 +239,7 @@ __device__ __forceinline__ void transform_columns(struct shared &s, int team, in
     }
 }
 
-/* What a thread counts of a window. */
+/* The counts of a thread over a window. */
 struct counters {
     struct tally tally;
     struct discs discs; /* of the columns of a round */
@@ -555,7 +555,7 @@ typedef void kernel(struct fused_args, struct fused_cut);
 static kernel *const kernels[WAYS] = {fused_kernel<0>, fused_kernel<1>, fused_kernel<2>,
                                       fused_kernel<3>};
 
-/* What the runtime keeps of each block's shared memory for itself. */
+/* Shared memory of each block that the runtime reserves. */
 enum { RESERVED = 1024, MOST_BLOCKS = 2 };
 
 /* Blocks that a multiprocessor computes at a time. */

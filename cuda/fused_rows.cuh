@@ -150,7 +150,7 @@ __device__ __forceinline__ struct folded fold_quarters(struct shared &s, const f
     return f;
 }
 
-/* What the taper makes of the quarters of a point. */
+/* The quarters of a point after the taper. */
 struct tapered {
     float sum, difference; /* a + b + c + d, a - b + c - d */
     float s, d;            /* a + b - c - d, a - b - c + d */

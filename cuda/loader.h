@@ -27,7 +27,7 @@
 
 enum { READS_CHUNKS = 256 }; /* at a time */
 
-/* What belongs to one thread. */
+/* The stream and the memory of one thread. */
 struct reads_thread {
     cudaStream_t stream;
     cudaEvent_t checked;
@@ -75,7 +75,7 @@ const uint8_t *reads_heads(const struct reads *r, int thread);
  * with the name of the store. After a failure of CUDA the device is given up (check.h).
  */
 
-/* What was loaded for a band. */
+/* Bytes and times of the loads of a band. */
 struct loader_times {
     struct copies_times copied;
     int64_t unpack_us; /* changed by one thread at a time */

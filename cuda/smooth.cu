@@ -130,7 +130,7 @@ template <int CHANNELS> struct line {
     uint4 piece[PIECES];
 };
 
-/* What a lane copies of a row, and where its column of the halo is then. */
+/* The part of a row that a lane copies, and the place of its column of the halo. */
 struct columns {
     int64_t piece; /* where its piece is; -1: it has none */
     int halo;      /* bytes behind the row's first one; edges are repeated */
@@ -156,7 +156,7 @@ __device__ __forceinline__ void copy_piece(uint4 *to, const uint8_t *from)
                  : "memory");
 }
 
-/* What was begun since the last call is a group. */
+/* Ends a group: the copies since the last call. */
 __device__ __forceinline__ void end_group(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -32,7 +32,7 @@
  * own message.
  */
 
-/* What was copied for one band. Zeros at first. */
+/* Bytes and times of the copies for one band. Zeros at first. */
 struct copies_times {
     int64_t number;      /* of the band; the times of an earlier one are dropped */
     int64_t bytes;       /* of all copies */

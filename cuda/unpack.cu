@@ -93,8 +93,8 @@ static int64_t chunk_rows_of(const struct spectrum_band *b, int64_t rows)
     return (rows + b->chunk_rows - 1) / b->chunk_rows;
 }
 
-/* What the band needs; entries, restart markers and tables: what is of use, less each time that
- * memory is halved. The host decodes tiles that do not fit: fits_one(). */
+/* The memory that the band needs. Entries, restart markers and tables get less each time that it is
+ * halved; the host decodes tiles that do not fit: fits_one(). */
 static struct unpack_room room_for(const struct spectrum_band *b, int halved)
 {
     struct unpack_room r = {};

@@ -56,7 +56,7 @@ struct unpack_header {
     uint32_t dht[JPEG_PAIRS][2];
 };
 
-/* What there is room for. */
+/* How much fits into the memory of an unpacker. */
 struct unpack_room {
     size_t stored, entries, restarts, planes; /* bytes; entries; markers; bytes */
     int64_t tiles, own;                       /* of a slab; with tables of their own, at a time */

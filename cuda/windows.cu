@@ -145,7 +145,7 @@ __device__ __forceinline__ int octave_at(int window, int y, int x)
     return square ? 7 - (31 - __clz(window)) + ((31 - __clz(square)) >> 1) : -1;
 }
 
-/* What one thread has counted: at most 4,100 samples, of bins below 2^16. */
+/* The counts of one thread: at most 4,100 samples, of bins below 2^16. */
 struct tally {
     unsigned samples, sum;
     unsigned long long squares;

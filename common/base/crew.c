@@ -44,7 +44,7 @@ struct crew {
 static int my_socket = -1;
 static size_t my_answer_bytes;
 
-/* What goes before an answer. */
+/* The word that precedes an answer. */
 enum word { WORD_DONE, WORD_LAST, WORD_ASKS }; /* LAST: done, and the member leaves */
 
 /* --- the socket --- */

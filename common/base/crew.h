@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What parent and member see at the same time. */
+/* Memory that parent and member share. */
 struct crew_seat {
     atomic_int threads;              /* that the member may use now; at least 1 */
     _Atomic double fraction, amount; /* done of its item, and units of it; by the member */

@@ -163,7 +163,7 @@ static void reply_in_order(struct crew_line *l)
     }
 }
 
-/* Those whose turn it is; `all`: also those behind one that is not done. */
+/* Reports the items whose turn it is; `all`: also those behind one that is not done. */
 static int report_items(struct crew_line *l, bool all, struct err *e)
 {
     int bad = 0;

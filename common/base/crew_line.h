@@ -32,12 +32,12 @@ struct crew_line_setup {
     /* The member has ended without an answer, with this status of waitpid(). The answer is what it
      * has asked with, or all zero; to be filled in. */
     void (*died)(void *ctx, int64_t item, int status, void *answer);
-    /* The item's answer is there. NULL: nobody needs to know before its turn. */
+    /* The item's answer has arrived. NULL: nobody needs to know before its turn. */
     void (*arrive)(void *ctx, int64_t item, const void *answer);
     /* It is the item's turn. NULL: it was stopped. 1: it is not done, because of a signal. -1 ends
      * the run: members stop, and what is done by then is reported. */
     int (*report)(void *ctx, int64_t item, void *answer, struct err *e);
-    /* Called now and then, to show progress. NULL: nothing is shown. */
+    /* Called at intervals, to show progress. NULL: nothing is shown. */
     void (*show)(void *ctx, const struct crew_line *l);
 };
 

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What is to blame. From ERR_TROUBLE on it is the machine, and another try may succeed. */
+/* The class of an error. From ERR_TROUBLE on the machine failed, and another try may succeed. */
 enum err_kind {
     ERR_INPUT,   /* the input, or how the program was called */
     ERR_ABSENT,  /* the file is not here or may not be read; on another machine it may be */
@@ -63,7 +63,7 @@ int err_memory(struct err *e);
 /* Takes over another error; returns -1. */
 int err_copy(struct err *e, const struct err *from);
 
-/* What is to blame for an error of the system; `code` as in errno. */
+/* The class of a system error; `code` as in errno. */
 enum err_kind err_kind_of(int code);
 
 /* Puts "context: " before the existing message; returns -1. */

@@ -28,7 +28,7 @@ const char *path_stem(const char *path, size_t *n);
 
 /* --- folders: searched for files, also by name, and created --- */
 
-/* What a search finds. */
+/* Which files a search reports. */
 struct folder_ops {
     /* Is a file of this name looked for? */
     bool (*wants)(const char *name);
@@ -38,9 +38,9 @@ struct folder_ops {
     const char *(*excludes)(const char *path);
     void (*file)(void *ctx, const char *path);
     /* A folder that cannot be read, or a dangling link: to a file that is looked for or, as its
-     * name has no ending, perhaps to a folder of such files. `kind`: what is to blame. */
+     * name has no ending, perhaps to a folder of such files. `kind`: of the error. */
     void (*problem)(void *ctx, const char *path, const char *why, enum err_kind kind);
-    /* May be NULL. Whatever else the search passes over. */
+    /* May be NULL. Any other file that the search passes over. */
     void (*skipped)(void *ctx, const char *path, const char *why);
 };
 

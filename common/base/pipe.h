@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/* What source returns, besides -1 for an error. */
+/* Return values of source, besides -1 for an error. */
 enum pipe_next { PIPE_END = 0, PIPE_ITEM = 1 };
 
 struct pipe_ops {

@@ -104,7 +104,7 @@ static bool has_ended(pid_t pid)
     return after && (!strncmp(after, ") Z", 3) || !strncmp(after, ") X", 3));
 }
 
-/* What a temporary name says of its writer. */
+/* The state of the process that writes a temporary file, from its name. */
 enum writer { NOT_OURS, ALIVE, GONE, ELSEWHERE };
 
 /* Is this name ".BASE.HOST-PID-NUMBER.part", and of whom? GONE: of a process of this host that is

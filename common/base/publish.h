@@ -64,9 +64,8 @@ void publish_abort(struct publish *p);
  * Allocates nothing. */
 void publish_abort_all(void);
 enum { PUBLISH_PATH = 4096 };
-/* From now on the path of this process's temporary file, of which there is one at a time, stands in
- * `shown` [PUBLISH_PATH], too, or "" while there is none: whoever shares that memory can remove the
- * file of a process that has died. */
+/* From now on `shown` [PUBLISH_PATH] holds the path of this process's temporary file, or "" while
+ * it has none: a process that shares that memory can remove the file if this one dies. */
 void publish_show(char *shown);
 
 /*

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What all codecs that pack pixels have in common; readers need not know which one it is. */
+/* Kinds of codecs. Readers need not tell those that pack pixels apart. */
 enum codec_id {
     CODEC_NONE,   /* chunks are pixels */
     CODEC_PACKED, /* chunks are packed here, or raw where that is not smaller */
@@ -48,8 +48,8 @@ struct codec {
     void (*free)(void *context); /* not called with NULL; NULL: there is no context */
 };
 
-/* What the chunks of one store are packed with, and what they unpack to: u8 [rows][cols][channels],
- * the same for all of them. */
+/* The codec of the chunks of one store, and the shape that each unpacks to: u8
+ * [rows][cols][channels]. */
 struct codec_params {
     const struct codec *codec;
     int64_t rows, cols, channels;
@@ -101,7 +101,7 @@ void codec_inflate_free(void *context); /* NULL is allowed */
 
 /* CRC-32 with zlib's polynomial, equal to zlib's crc32(). */
 uint32_t codec_crc32(const void *data, size_t n);
-/* That of data before whose CRC-32 is `crc` (0: none), and these n bytes. */
+/* The CRC-32 of earlier data, whose CRC-32 is `crc` (0: none), followed by these n bytes. */
 uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n);
 
 /* The libraries that pack and unpack, with their versions. */

@@ -236,7 +236,7 @@ FOR_ROWS int32_t byte_of(int32_t v)
     return v > 255 ? 255 : v;
 }
 
-/* What n values of chroma add to luma for R, G and B. */
+/* The contributions of n values of chroma to R, G and B. */
 FOR_ROWS void chroma_terms(const OPJ_INT32 *restrict cb, const OPJ_INT32 *restrict cr, int64_t n,
                            int32_t *restrict r, int32_t *restrict g, int32_t *restrict b)
 {

@@ -23,7 +23,7 @@
  * j2k_decoder_create() fails.
  */
 
-/* What the stream must be. */
+/* The properties that the stream must have. */
 struct j2k_picture {
     int64_t cols, rows; /* px */
     bool ycbcr;         /* its components are Y, Cb and Cr, not R, G and B */

@@ -18,7 +18,7 @@ static const char broken[] = "a JPEG 2000 stream whose markers do not follow eac
 static const char too_many[] =
     "a JPEG 2000 stream with more precincts, code-blocks or layers than a decoder has memory for";
 
-/* What a segment states of the coding of components. */
+/* The coding of components, from a segment. */
 struct coding {
     unsigned decompositions, block_cols, block_rows; /* exponents */
     const uint8_t *precincts;                        /* [decompositions + 1], or NULL */

@@ -19,7 +19,7 @@ struct encoder {
     unsigned long n;
 };
 
-/* What is encoded, and how. */
+/* The picture and its encoding. */
 struct picture {
     const uint8_t *pixels;
     int channels; /* 3: RGB; 1: gray */

@@ -102,7 +102,7 @@ static void skip(j_decompress_ptr jpeg, long n)
 
 /* --- opening --- */
 
-/* What has gone wrong inside libjpeg. */
+/* The error inside libjpeg. */
 static int judge(struct jpeg_rows *r, struct err *e)
 {
     if (stop_check(e))
@@ -174,8 +174,8 @@ static bool states_ycbcr(const struct jpeg_decompress_struct *j)
            (j->saw_JFIF_marker && has_ids(j->comp_info, 1, 2, 3));
 }
 
-/* Does the stream state other colours? As jpeg_header_colours() says, or in a file of its own
- * RGB that libjpeg does not believe. */
+/* Does the stream state other colours? As jpeg_header_colours() says, or, in a file of its own, RGB
+ * that libjpeg ignores. */
 static bool states_other(const struct jpeg_decompress_struct *j, bool ycbcr, bool is_file)
 {
     if (!ycbcr)

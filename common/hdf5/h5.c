@@ -44,7 +44,7 @@ hid_t h5_create_group(hid_t parent, const char *name, unsigned links, struct err
     return g;
 }
 
-/* What an object must be. */
+/* The kind of dataset that an object must be. */
 enum shape { ORDINARY, VIEW };
 
 /* Looks at an object of an input file before the library does (guard.h). */

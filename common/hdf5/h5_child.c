@@ -32,7 +32,7 @@ enum { BLOCK = 1 << 14, MOST_WIDTH = 16, MOST_SECONDS = 600 };
 #endif
 #endif
 
-/* What the child tells its parent. */
+/* The message of the child to its parent. */
 struct answer {
     struct h5_child table;
     struct err e; /* "": it worked */

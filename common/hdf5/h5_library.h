@@ -77,7 +77,7 @@ bool h5_plugin_folder(char folder[H5_PLUGIN_PATH]);
  * channels of the slide. The caller frees the command. */
 bool h5_plugin_command(const struct codec *c, const char *path, const int64_t size[3],
                        char **command);
-/* What to do when there is no plug-in. */
+/* The remedy when there is no plug-in. */
 const char *h5_plugin_missing(const struct codec *c);
 
 /*
@@ -87,7 +87,7 @@ const char *h5_plugin_missing(const struct codec *c);
  * and 3). Uses no HDF5; any thread.
  */
 
-/* What a file is. */
+/* Kinds of files. */
 enum h5_kind {
     H5_OTHER,      /* not a file of this format */
     H5_WHOLE,      /* a file of this format, and complete */

@@ -49,7 +49,7 @@ static bool find_filters(struct h5_strips *m, hid_t dcpl, hid_t type, unsigned *
     return filters == 1 && (m->p.codec = codec_of_filter(first));
 }
 
-/* What the chunks are packed with, and their shape. */
+/* The codec of the chunks, and their shape. */
 static int look_at_filter(struct h5_strips *m, hid_t type, int rank, const hsize_t *dims,
                           struct err *e)
 {

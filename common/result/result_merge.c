@@ -393,7 +393,7 @@ static int take_groups(struct merge *m, struct result_slide *sum, const struct r
     return 0;
 }
 
-/* What the parts were computed with, or "several". */
+/* Keeps a text that all parts have, or "several". */
 static void keep_if_same(char *sum, const char *s, size_t size)
 {
     if (strcmp(sum, s))

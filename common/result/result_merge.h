@@ -28,7 +28,7 @@ struct result_merge_slide {
     bool left_out;           /* false at first */
 };
 
-/* What has become of a slide of an input. */
+/* The outcome for a slide of an input. */
 struct result_merge_fate {
     const char *path, *name;           /* of the input, and in it */
     bool left_out;                     /* by choose() */
@@ -52,7 +52,7 @@ struct result_merge_options {
     /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the
      * merge fails. */
     void (*duplicate)(void *ctx, const struct err *why);
-    /* How many of the inputs' slides are merged, now and then. NULL: not wanted. */
+    /* At intervals: how many slides of the inputs are merged. NULL: not wanted. */
     void (*progress)(void *ctx, int64_t done, int64_t slides);
     /* Chooses the slides of the sum before anything is read of them but what they are called and
      * their resolution: sets `left_out` of others. 1: nothing is to be written. NULL: all are

@@ -120,7 +120,7 @@ static int list_slides(struct result *r, int64_t slides, struct err *e)
                : 0;
 }
 
-/* 1: it is a table. What another program has added beside the slides is none. */
+/* 1: it is a table. A table that another program has added beside the slides does not count. */
 static int is_table(hid_t file, struct err *e)
 {
     const int slides = h5_has_link(file, "slides", e);

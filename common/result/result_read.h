@@ -40,7 +40,7 @@ int result_read_scale(struct result *r, int64_t k, struct result_origin *o, stru
 /* The numbers of slide k, if the file itself has them, because it is a table. 1: *n has them; 0:
  * they follow from report_numbers_parts(); -1: failed. */
 int result_read_numbers(struct result *r, int64_t k, struct report_numbers *n, struct err *e);
-/* What the file itself has: all parts, or none of a table. */
+/* The parts in the file itself: all, or none of a table. */
 unsigned result_parts_in_file(const struct result *r);
 void result_close(struct result *r);
 

@@ -29,7 +29,7 @@ struct table_rows {
     const char *name;
     hid_t dataset; /* or -1 */
     hid_t group, type;
-    int64_t numbers, n; /* of a row; rows: that are there, or were put */
+    int64_t numbers, n; /* of a row; rows that exist or were added */
     size_t bytes;       /* of a row */
 
     /* writing */
@@ -287,7 +287,7 @@ static void list_features(struct result_table *t)
     }
 }
 
-/* What follows from the rest of the slide, and what its result was like. */
+/* Numbers that follow from the rest of the slide, and size and time of its result. */
 static void list_numbers(struct result_table *t)
 {
     struct report_numbers *n = &t->row.numbers;
@@ -515,7 +515,7 @@ static int get_text(const struct column *c, int64_t k, char *out, struct err *e)
     return 0;
 }
 
-/* Names of slides ascend, so that each is there once. */
+/* Names of slides ascend, so that each occurs once. */
 static int check_names(const struct result_table *t, struct err *e)
 {
     const struct column *c = &t->columns[0];

@@ -115,7 +115,7 @@ static hid_t stored_type(enum result_type type)
                                   : H5T_STD_U8LE;
 }
 
-/* What the stored numbers mean, for maps whose values are not the numbers themselves. */
+/* The meaning of stored numbers, for maps whose values are scaled. */
 static int put_scale(hid_t o, const struct result_map_kind *kind, const hsize_t *dims,
                      struct err *e)
 {

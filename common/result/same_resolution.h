@@ -24,7 +24,7 @@
 
 enum { SAME_RESOLUTION_NAME = 4096 };
 
-/* What the slides are compared with. Zero it before use. */
+/* The resolution that slides are compared with. Zero it before use. */
 struct same_resolution {
     /* names of the first slides that state them, "" so far */
     char with_downsample[SAME_RESOLUTION_NAME], with_mpp[SAME_RESOLUTION_NAME];

@@ -229,7 +229,7 @@ static struct chunks_extent next_read(const struct chunks *c, struct chunks_exte
     return x;
 }
 
-/* What remains of x after `done`, its first chunks. */
+/* The rest of x after `done`, its first chunks. */
 static struct chunks_extent after(struct chunks_extent x, struct chunks_extent done)
 {
     return (struct chunks_extent){x.row, done.col + done.n, x.col + x.n - done.col - done.n};

@@ -119,7 +119,7 @@ struct store_tissue {
  * tissue; then `why` gets what it shows: "no glass", "no tissue" or "only 0.3 % tissue". A map that
  * misses most of the tissue cannot be known to do so. */
 bool store_doubts_tissue(double fraction, char *why, size_t size);
-/* What to do about it. */
+/* The options that help. */
 #define STORE_TISSUE_REMEDY "--tissue-thresholds 0,0.05 or --tissue-mask"
 
 /* CRC-32 of what results depend on besides attributes; 0: there is none. `tiles` begins with 0 and

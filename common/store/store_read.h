@@ -30,7 +30,7 @@ struct store_chunk {
 struct store *store_open(const char *path, struct err *e);
 const struct store_info *store_info(const struct store *s);
 const char *store_path(const struct store *s);
-/* What a store holds besides its pixels. */
+/* The contents of a store besides its pixels. */
 struct store_extras {
     char creator[64];     /* "wsi2h5 1.0.0" */
     int64_t stored_bytes; /* of all chunks, as stored */

@@ -31,7 +31,7 @@ int store_put_sources(struct store_writer *w, const struct store_source *s, int6
                       struct err *e);
 int store_put_tissue(struct store_writer *w, const struct store_tissue *t, int threads,
                      struct err *e);
-/* Records that the slide contradicts itself about its colours, and what was believed. */
+/* Records that the slide contradicts itself about its colours, and what was used. */
 int store_put_colour_conflict(struct store_writer *w, const char *what, struct err *e);
 /* Records how the slide's tiles were compressed: the numbers of store_info. */
 int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampling, double twice,

@@ -170,7 +170,7 @@ static bool is_zero(const char *head, size_t n)
     return n > 0;
 }
 
-/* What the file is and what to do, or NULL. head[n] is 0. */
+/* The kind of the file and the remedy, or NULL. head[n] is 0. */
 static const char *describe_head(const char *head, size_t n)
 {
     if (begins(head, n, "\x89HDF\r\n\x1a\n", 8))

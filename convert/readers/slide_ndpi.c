@@ -49,7 +49,7 @@ void ndpi_level_free(struct ndpi_level *l)
 
 /* --- the head of the stream --- */
 
-/* What the head says. */
+/* The numbers of the head. */
 struct head {
     uint8_t bytes[MOST_HEAD];
     size_t n;         /* bytes in the file; then of the head */

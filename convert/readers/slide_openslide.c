@@ -24,7 +24,7 @@
 
 enum { MOST_STEP = 2048 };
 
-/* What one thread needs. */
+/* The memory of one thread. */
 struct scratch {
     openslide_t *handle; /* NULL until it is needed */
     uint32_t *argb;      /* pixels as OpenSlide returns them */
@@ -99,7 +99,7 @@ static int take_number(void *ctx, const char *key, const char *value)
     return 0;
 }
 
-/* What was scanned of the open level; all of it if the slide does not say. */
+/* The scanned area of the open level; all of it if the slide does not say. */
 static void take_bounds(struct openslide_reader *r)
 {
     double b[4] = {NAN, NAN, NAN, NAN}; /* x, y, width, height, level 0 */
@@ -119,7 +119,7 @@ static bool lists_tiles(const char *vendor)
            !strcmp(vendor, "philips");
 }
 
-/* What a generic TIFF states beside its pixels is read as for tiles of our own. */
+/* Reads the tags of a generic TIFF as slide_tiff.c does. */
 static int take_tiff(struct openslide_reader *r, struct slide_info *i, struct err *e)
 {
     const struct tiff_pyramid *p;
@@ -299,7 +299,7 @@ static bool is_empty(const struct openslide_reader *r, int64_t col, int64_t row)
            (double)(y + i->tile_rows) <= r->bounds[1];
 }
 
-/* Where no table tells, what one level does not show is believed to be missing in all. */
+/* Without a table, what one level does not show counts as missing in all. */
 static bool reader_is_missing(const struct slide *s, int64_t col, int64_t row)
 {
     const struct openslide_reader *r = (const struct openslide_reader *)s;

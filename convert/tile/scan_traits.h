@@ -81,7 +81,7 @@ void glass_free(struct glass *g);
  * One thread at a time.
  */
 
-/* What tiles show. Starts as {0}. */
+/* Signs of earlier compression in tiles. Starts as {0}. */
 struct jpeg_history {
     int64_t tiles;
     int quality; /* 1 to 100 */

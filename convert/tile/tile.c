@@ -471,7 +471,7 @@ static bool has_luma(const struct tile_format *f, const uint8_t *bytes, size_t n
     return tile_is_gray(f) || (is_ycbcr(f) && colours_of(f, bytes, n, &conflict) == JPEG_YCBCR);
 }
 
-/* What a JPEG 2000 stream must be, and how it contradicts the file. */
+/* The properties that a JPEG 2000 stream must have, and how it contradicts the file. */
 static struct j2k_picture j2k_picture_of(const struct tile_format *f, const uint8_t *bytes,
                                          size_t n, enum tile_conflict *conflict)
 {

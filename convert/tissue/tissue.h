@@ -43,7 +43,7 @@ struct tissue_sums {
 
 enum tissue_by { TISSUE_BY_SATURATION, TISSUE_BY_THRESHOLDS };
 
-/* What is tissue. All zero: the default, and pieces of any size. */
+/* The definition of tissue. All zero: the default, and pieces of any size. */
 struct tissue_rule {
     enum tissue_by by;
     double h, s;      /* TISSUE_BY_THRESHOLDS; 0 .. 1, in steps of 1 / 256 */

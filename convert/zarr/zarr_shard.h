@@ -18,8 +18,8 @@ unsigned char *zarr_index_create(int64_t n, struct err *e);
 void zarr_index_put(unsigned char *index, int64_t k, uint64_t offset, uint64_t bytes);
 /* Adds the checksum; returns the bytes of the whole index. */
 size_t zarr_index_end(unsigned char *index, int64_t n);
-/* Puts a finished index behind the store at `path`, unless it is there. The time of the file stays:
- * the store is the same. Whatever else lay behind the store is replaced. */
+/* Puts a finished index behind the store at `path`, unless it has that index already. Other bytes
+ * behind the store are replaced. The file keeps its time, as the store is the same. */
 int zarr_index_append(const char *path, const unsigned char *index, size_t n, struct err *e);
 
 /* A shard that is being written. Messages do not name it. Starts as {0}. */

@@ -32,7 +32,7 @@ uint32_t jpeg_most_entries(const struct jpeg_geometry *g, uint32_t bytes)
 
 /* --- strip --- */
 
-/* What a warp knows of its tile's stream so far. */
+/* The state of a warp in its tile's stream. */
 struct strip_state {
     uint32_t written, seen; /* bytes that went out; restart markers */
     bool ended, unusual;

@@ -321,7 +321,7 @@ JPEG_HD void jpeg_step(struct jpeg_state *t, const struct jpeg_geometry *g,
         t->waits |= t->block == row_end ? JPEG_ROW_END : 0;
 }
 
-/* What waits after some steps. */
+/* The work that waits after some steps. */
 template <bool RESTARTS, bool PAIRS, class Set, class Memory>
 JPEG_HD void jpeg_rare(struct jpeg_state *t, const struct jpeg_geometry *g, const Set *s,
                        const struct jpeg_work *l, uint32_t row_end, Memory &m)

@@ -70,7 +70,7 @@ enum {
 
 enum jpeg_sampling { JPEG_GRAY, JPEG_444, JPEG_422, JPEG_420 };
 
-/* What all tiles of one batch share. */
+/* The properties that all tiles of one batch share. */
 struct jpeg_geometry {     /* no padding: compared byte by byte */
     int32_t width, height; /* px of a tile */
     int32_t sampling;      /* enum jpeg_sampling */

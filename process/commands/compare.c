@@ -635,7 +635,7 @@ static void print_db(int columns, double value, const char *form)
     printf(" %*s", columns, isnan(value) ? "-" : out);
 }
 
-/* What the numbers do not show. */
+/* Differences that the numbers do not show. */
 static void print_note(const struct compare_slide *s)
 {
     if (s->identical)

@@ -33,7 +33,7 @@ static void next_real(double value)
     csv_number(stdout, value);
 }
 
-/* Those of regions are empty where there are none. */
+/* Fields of regions are empty where there are none. */
 static void put_fields(const struct result_params *p, const struct field *f, unsigned sets,
                        const void *from)
 {
@@ -79,7 +79,7 @@ enum {
     PARAMETERS = RESULT_HERE | RESULT_OF_HISTOGRAM
 };
 
-/* Those of put_features(). */
+/* The columns of put_features(). */
 static void put_feature_columns(void)
 {
     char name[32];
@@ -99,7 +99,7 @@ static void put_field_columns(const struct field *f, unsigned sets)
     fields_csv_head(f, RESULT_REGIONS);
 }
 
-/* What people use comes first: the slide, its numbers, its resolution. */
+/* The columns that people use come first: the slide, its numbers, its resolution. */
 static void put_result_columns(void)
 {
     fputs("slide,input,windows,mean_db,std_db", stdout);

@@ -236,7 +236,7 @@ static int name_columns(const struct result *r)
     return most < MOST_COLUMNS ? most : MOST_COLUMNS;
 }
 
-/* What slides were computed on, and how many of them. */
+/* The devices, and the number of slides computed on each. */
 struct origin {
     char backend[32], device[128], kernel[32], io[16];
     int64_t slides, gray, on_host;

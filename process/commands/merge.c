@@ -317,7 +317,7 @@ static int by_name(const void *name, const void *entry)
     return strcmp(name, *(char *const *)entry);
 }
 
-/* Those of one set. */
+/* Chooses the slides of one set. */
 static int choose_set(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
 {
     const struct merging *m = ctx;

@@ -197,7 +197,7 @@ static void print_factor(double windows, double whole)
         printf(" %11s", "-");
 }
 
-/* What was measured of one size with one number of threads; 0 seconds: not measured. */
+/* The measurement of one size with one number of threads; 0 seconds: not measured. */
 struct row {
     int64_t rows;
     double bytes;

@@ -225,7 +225,7 @@ struct job {
     int64_t trouble; /* of those that failed: of the machine, not of the file */
 };
 
-/* What was found in a file. */
+/* The findings in a file. */
 struct finding {
     const char *path;
     bool is_result, valid;

@@ -30,7 +30,7 @@ void html_base64(FILE *f, const uint8_t *bytes, size_t n);
  * page allows exactly these by their SHA-256, and pictures as data: URIs; it loads nothing else.
  */
 
-/* What reports begin with, so that the program knows its own. */
+/* The first bytes of reports, by which the program recognises its own. */
 #define PAGE_REPORT_HEAD "<!DOCTYPE html>\n<!-- h5spec report -->\n"
 #define PAGE_LIVE_HEAD "<!DOCTYPE html>\n<!-- h5spec live -->\n"
 

@@ -137,7 +137,7 @@ static int no_memory(const struct job *j, struct err *e)
 
 /* --- opening --- */
 
-/* What the result says about the store. */
+/* The attributes of the result that describe the store. */
 static void describe(struct job *j)
 {
     const struct stream_setup *setup = j->terms->setup;

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What all jobs of a run share. */
+/* The data that all jobs of a run share. */
 struct job_terms {
     const struct stream_setup *setup;
     int64_t memory, packed_memory; /* bytes of buffers per device, for pixels and where the backend

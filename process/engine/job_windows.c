@@ -340,7 +340,7 @@ static void put_percent(struct job *j, int64_t first_wy, int64_t end_wy)
         memcpy(map + first_wy * nx, j->percent + first_wy * nx, (size_t)((end_wy - first_wy) * nx));
 }
 
-/* What is known before the tables of tiles: the edge, too little tissue, and the regions. */
+/* The flags that do not need the tables of tiles: the edge, too little tissue, and the regions. */
 static void begin_flags(struct job *j, int64_t first_wy, int64_t end_wy)
 {
     const int64_t nx = j->result.nx, ny = j->result.ny;

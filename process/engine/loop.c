@@ -19,7 +19,7 @@
 
 enum { NONE = -1 };
 
-/* What is in a slot. */
+/* The state of a slot. */
 struct place {
     enum { PLACE_FREE, PLACE_WAITS, PLACE_WORKS, PLACE_DONE } state;
     struct loop_order order;

@@ -49,7 +49,7 @@ struct loop_order {
     bool aside;
 };
 
-/* What source returns, besides -1 for an error. */
+/* Return values of source, besides -1 for an error. */
 enum loop_next {
     LOOP_END = 0,  /* there are no more items */
     LOOP_ITEM = 1, /* the slot holds the next item */

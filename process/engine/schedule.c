@@ -333,7 +333,7 @@ static bool has_enough(const struct schedule *s, const struct feed *f)
     return most > 0 && atomic_load(&f->loading) >= most && (b->unpacks >> codec->id & 1);
 }
 
-/* What a device needs next, the most urgent last. */
+/* The next work of a device, the most urgent last. */
 enum need {
     NEEDS_NOTHING, /* there is nothing for it now */
     NEEDS_BUFFER,  /* a LOAD, for which it has to wait for a buffer */

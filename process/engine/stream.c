@@ -161,7 +161,7 @@ static void add_thread(struct band *band, struct spectrum_thread *t)
     memset(t->host_decoded, 0, sizeof t->host_decoded);
 }
 
-/* What `load` or `compute` of the backend has returned. */
+/* The return value of `load` or `compute` of the backend. */
 static void take_error(struct band *band, int r, const struct err *why)
 {
     if (r == SPECTRUM_BAD_STORE)

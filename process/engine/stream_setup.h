@@ -43,11 +43,11 @@ struct stream_setup {
                   struct err *e);
     /* An event that does not end store k; the text does not name it. May be NULL. */
     void (*note)(void *ctx, int64_t k, const char *text);
-    /* The fraction of store k that has been computed, now and then, and the number of windows to
-     * compute for it. May be NULL. */
+    /* At intervals: the fraction of store k that has been computed, and the number of its windows.
+     * May be NULL. */
     void (*progress)(void *ctx, int64_t k, double fraction, int64_t windows);
-    /* What store k has so far, now and then: window rows 0 to rows - 1 of all maps of `slide` are
-     * as they will be in its result; the others are being written. May be NULL. */
+    /* At intervals: window rows 0 to rows - 1 of all maps of store k are final; the others are
+     * being written. May be NULL. */
     void (*live)(void *ctx, int64_t k, const struct result_slide *slide, int64_t rows);
 };
 

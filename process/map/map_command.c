@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the options set. */
+/* The values of the options. */
 struct arguments {
     struct map_setup setup;
     struct input_files files;
@@ -258,7 +258,7 @@ static int check_single(struct arguments *a, int format, struct err *e)
     return 0;
 }
 
-/* What is for scores only. */
+/* The options for scores only. */
 static int check_no_scores(const struct arguments *a, struct err *e)
 {
     const struct map_scores_setup *s = &a->setup.scores;

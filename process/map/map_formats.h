@@ -14,7 +14,7 @@
 
 enum map_format { MAP_PNG, MAP_OVERLAY, MAP_GEOJSON, MAP_CSV, MAP_TIFF, MAP_FORMATS };
 
-/* How files that this program writes begin; each is replaced only by its like. */
+/* The first bytes of files that this program writes; a file is replaced only by one of its kind. */
 #define MAP_GEOJSON_HEAD "{\"type\":\"FeatureCollection\",\"generator\":\"h5spec"
 #define MAP_CSV_HEAD "i,j,x_px,y_px,size_px"
 #define MAP_TIFF_SOFTWARE "h5spec"

@@ -161,7 +161,7 @@ struct label {
     char text[LABEL_BYTES];
 };
 
-/* What the picture says about the values. */
+/* Statistics of the values, for the text of the picture. */
 struct statistics {
     int64_t values, below, above;
     double low, high, sum;
@@ -210,7 +210,7 @@ static void set_size(struct picture *o)
     o->rows = o->m->rows * o->zoom;
 }
 
-/* What is hatched; two lines have room there. */
+/* Adds the legend of hatched areas, at most two lines. */
 static void add_hatched(struct picture *o, int64_t x, int64_t y)
 {
     const bool glass = map_hides_glass(o->m, o->p->map);

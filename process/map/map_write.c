@@ -142,7 +142,7 @@ static int check_target(const char *path, enum map_format format, struct err *e)
                    path);
 }
 
-/* What goes into a file. */
+/* The contents of a file. */
 struct content {
     const struct map_setup *setup;
     struct map_done *done;
@@ -372,7 +372,7 @@ int map_is_one_slide(const struct map_setup *setup, struct err *e)
     return bad;
 }
 
-/* What is blurred without a limit of the user, a report of the same results says. */
+/* Without a limit of the user, the limit of a report of the same results says what is blurred. */
 static int find_blur(struct run *r, struct err *e)
 {
     const struct map_setup *o = r->setup;

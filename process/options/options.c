@@ -312,7 +312,7 @@ static int check(const struct options *o, struct err *e)
     return o->files.n > 0 ? 0 : err_set(e, "no input file given");
 }
 
-/* What the folders among the inputs of a command are searched for. */
+/* The kinds of files that the folders among the inputs of a command are searched for. */
 static enum input_files_kind input_kind(const struct command *c)
 {
     if (c == &options_merge)

@@ -437,7 +437,7 @@ static int plot_write(const struct plot_setup *setup, int64_t *slides, struct er
 
 /* --- the command line --- */
 
-/* What the options set. */
+/* The values of the options. */
 struct arguments {
     struct plot_setup setup;
     struct input_files files;

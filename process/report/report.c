@@ -49,7 +49,7 @@ struct load_item {
 
 /* --- source: the next slide that can be read --- */
 
-/* What pictures of a slide show. */
+/* The parts of a result that the pictures of a slide need. */
 enum {
     PARTS_OF_PICTURES =
         RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(RESULT_FOCUS) | RESULT_WITH_MAP(RESULT_TISSUE)
@@ -87,7 +87,7 @@ static void cannot_use(struct loader *l, int64_t file, const char *name, struct 
     report_failures_add(l->failures, name, l->setup->files[file], why->msg);
 }
 
-/* What all results have in common is that of the first. */
+/* Takes the parameters, which all results share, from the first. */
 static int begin(struct loader *l, struct err *e)
 {
     l->slides->params = *result_params(l->open);
@@ -361,8 +361,8 @@ static int add_pictures(struct report_slide *s, struct report_spool *spool,
     return bad ? -1 : 0;
 }
 
-/* Of very many slides, the pictures of those that do not pass (verdicts[slides]); of others all are
- * there already. *bad is raised by the number of slides whose result cannot be read any more. */
+/* Loads the pictures of slides that do not pass (verdicts[slides]), if there are very many slides;
+ * else all are loaded already. *bad grows by the number of slides whose result cannot be read. */
 static int load_pictures(const struct report_setup *o, struct report_slides *s,
                          const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
                          struct err *e)
@@ -432,7 +432,7 @@ static int write_page(struct report_view *r, struct err *e)
     }
 }
 
-/* The page comes last: when it is there, so is the rest. */
+/* The page comes last: when it exists, so do the other files. */
 static int write_all(struct report_view *r, struct err *e)
 {
     const struct report_setup *o = r->setup;

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the options set. */
+/* The values of the options. */
 struct arguments {
     struct report_setup setup;
     struct input_files files;
@@ -131,7 +131,7 @@ static int check(struct arguments *a, struct err *e)
     return 0;
 }
 
-/* What is written must not be a file that is read. */
+/* An output must not be one of the inputs. */
 static int check_inputs(const struct arguments *a, struct err *e)
 {
     const struct report_setup *o = &a->setup;

@@ -32,7 +32,7 @@ static int32_t find_group(struct report_groups *g, const char *name, struct err 
 
 /* --- by a table --- */
 
-/* What a grouping works on. */
+/* The data of a grouping. */
 struct work {
     const struct report_setup *setup;
     const struct report_slides *slides;

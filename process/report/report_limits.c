@@ -92,7 +92,7 @@ int report_limits_read(const char *path, struct report_limits *l, struct err *e)
 
 /* --- once the slides are known --- */
 
-/* What a metric can be. */
+/* The range of a metric. */
 static void range_of(const struct result_params *p, int metric, double *least, double *most)
 {
     const double width = p->high_db - p->low_db;

@@ -123,7 +123,7 @@ static void wanted(const struct report_slides *s, const struct report_scores *sc
     want[REPORT_PLACE_DENSE] = is_reason(s, scores, k, REPORT_STAIN, false);
 }
 
-/* What of the slide is read for that. */
+/* The parts of the slide that are read for that. */
 static unsigned parts_for(const bool want[REPORT_PLACES])
 {
     const bool focus = want[REPORT_PLACE_BLURRED] || want[REPORT_PLACE_DULL];

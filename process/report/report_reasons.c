@@ -124,7 +124,7 @@ static double density_of(const struct report_view *r, int64_t k)
     return flag_of(r, k, REPORT_STAIN) > 0 ? r->slides->slide[k].metric[REPORT_STAIN] / usual : 1;
 }
 
-/* Those whose words say that tissue is less sharp. */
+/* Does an unusual value of the number mean that tissue is less sharp? */
 static bool is_of_tissue_sharpness(int m)
 {
     return m == REPORT_FOCUS_P50 || m == REPORT_SHARP_P50 || m == REPORT_SHARP_P05 ||

@@ -162,7 +162,7 @@ static bool is_reference(const struct work *w, int64_t k, int32_t pool)
     return x->pool == pool && (w->out->pool[pool].accepted == 0 || x->accepted);
 }
 
-/* What is usual, once z is known. */
+/* Finds the usual range, once z is known. */
 static void find_usual(const struct work *w, int32_t pool, int m)
 {
     struct report_pool *q = &w->out->pool[pool];
@@ -364,7 +364,7 @@ static bool matters(const struct report_metric *x, double value, double usually)
            (x->times == 0 || high >= x->times * low);
 }
 
-/* What is true of half of a group is no reason against one slide of it. */
+/* A property of half of the group is no reason against one slide. */
 static bool is_usually_below(const struct report_pool *q, int m)
 {
     const struct stats_summary *s = &q->summary[m];

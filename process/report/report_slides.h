@@ -99,7 +99,7 @@ int report_find_metric(const char *name);
  * The cumulative histogram and the sharpness of each slide, in a temporary file.
  *
  * They take 8 KiB per slide, most of what is known of it. The file is mapped to be read, and its
- * pages are dropped from memory now and then.
+ * pages are dropped from memory at intervals.
  */
 
 struct report_curves;

@@ -360,7 +360,7 @@ static void show(void *ctx, const struct crew_line *l)
                        (bytes[shown + 1] - bytes[shown]) / all, windows);
 }
 
-/* What both kinds of runs have in common. */
+/* The setup that both kinds of runs share. */
 static struct crew_line_setup setup_of(struct work *w)
 {
     const struct options *o = w->a->o;

@@ -21,7 +21,7 @@ struct run_output;
 
 #define RUN_OUTPUT_PARTIAL ".partial" /* after the name of the one file */
 
-/* What an existing result says of its slide. */
+/* The facts in an existing result about its slide. */
 struct run_output_found {
     char quickhash[80];
     int64_t damaged;  /* of its tiles */

@@ -134,7 +134,7 @@ static void set_bands(struct score_cells *c, int64_t memory)
     v->rows = fit > 0 ? c->band * units : rest < 1 ? 1 : rest < units ? rest : units;
 }
 
-/* What a pass over the file found of all patches. */
+/* Facts about all patches, from a pass over the file. */
 struct edges {
     int64_t step_x, step_y; /* px that divide the places of all edges; 0: there is none */
     bool gaps;              /* a patch lacks a value */

@@ -161,7 +161,7 @@ static void score_rows_close(void *state)
 
 enum { HEADER = 1 << 16 };
 
-/* What the header says. */
+/* The contents of the header. */
 struct array {
     struct score_rows_layout layout;
     bool structured;

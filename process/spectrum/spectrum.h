@@ -58,7 +58,7 @@ enum {
     SPECTRUM_MAX_RADIUS = 30,
 };
 
-/* What a buffer of a backend holds. */
+/* The contents of a buffer of a backend. */
 enum spectrum_layout {
     /* float [slab_rows][pitch]: gray as above. */
     SPECTRUM_ROWS,
@@ -139,7 +139,7 @@ struct spectrum_times {
     double unpack; /* from the first to the last kernel that unpacks a slab */
 };
 
-/* What --device names. */
+/* The devices that --device names. */
 enum spectrum_kind { SPECTRUM_AUTO, SPECTRUM_CPU, SPECTRUM_CUDA };
 struct spectrum_choice {
     enum spectrum_kind kind;
@@ -155,7 +155,7 @@ struct spectrum_setup {
     bool gds;       /* devices are to read files themselves; an error where they cannot */
 };
 
-/* What a device is called, as in "cuda:0 NVIDIA H200". */
+/* The name of a device, as in "cuda:0 NVIDIA H200". */
 struct spectrum_label {
     char name[64];
     int number; /* -1: it has none */
@@ -246,7 +246,7 @@ struct spectrum_backend {
 extern const struct spectrum_backend spectrum_cpu;
 extern const struct spectrum_backend spectrum_cuda; /* only with HAVE_CUDA */
 
-/* What the CPU backend computes with, "avx2" and so on. */
+/* The vector instructions of the CPU backend, "avx2" and so on. */
 const char *spectrum_cpu_vectors(void);
 /* The memory of the CPU backend's buffer number k. */
 float *spectrum_cpu_buffer(struct spectrum *d, int k);
@@ -301,7 +301,7 @@ static inline uint32_t spectrum_class(const struct spectrum_classes *c, float p)
     return k;
 }
 
-/* What a window's own histogram adds up to. */
+/* The sums of a window's own histogram. */
 struct spectrum_window {
     uint64_t n;            /* samples in bins */
     uint64_t sum, squares; /* of their bin numbers */

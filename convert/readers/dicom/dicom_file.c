@@ -327,7 +327,7 @@ static bool is_uid(const char *text)
 
 static bool type_is(const struct dicom_instance *i, int number, const char *word);
 
-/* What the head of a file says, up to its series. */
+/* The head of a file, up to its series. */
 struct belonging {
     char series[DICOM_UID];
     struct dicom_instance kind; /* only sop_class and type */

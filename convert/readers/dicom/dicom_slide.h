@@ -33,7 +33,7 @@ struct dicom_slide {
 int dicom_slide_find(struct dicom_slide *s, const struct slide_file *file, struct err *e);
 void dicom_slide_free(struct dicom_slide *s);
 
-/* What the first file of a level states. */
+/* The header of the first file of a level. */
 const struct dicom_instance *dicom_slide_instance(const struct dicom_level *l);
 /* Against level 0. */
 double dicom_slide_downsample(const struct dicom_slide *s, int64_t level);

@@ -45,10 +45,10 @@ struct slide_reader {
     /* Does the file have no bytes for the tile, so that it reads as STORE_MISSING? NULL: never. */
     bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
     /* How the tiles that have been read contradict the file's header about their colours, and what
-     * was believed; NULL: they do not. Not while threads read. May be NULL. */
+     * was used; NULL: they do not. Not while threads read. May be NULL. */
     const char *(*contradiction)(const struct slide *s);
-    /* What the decoder says of the first tile that it refused, "" for none; damage that is no
-     * decoder's matter does not count. Not while threads read. May be NULL. */
+    /* The message of the decoder on the first tile that it rejected, "" for none; other damage does
+     * not count. Not while threads read. May be NULL. */
     const char *(*refusal)(const struct slide *s);
     /* Announces rows of tiles that will be read soon. One thread at a time. May be NULL. */
     void (*prefetch)(struct slide *s, int64_t row, int64_t rows);

@@ -12,7 +12,7 @@
 
 enum { GAP_BYTES = 1 << 16 }; /* tiles this near to each other are prefetched in one go */
 
-/* What one thread needs. */
+/* The memory of one thread. */
 struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
     struct tile_bytes tile;       /* compressed */

@@ -65,7 +65,7 @@ struct tiled_slide {
 };
 
 /* For the tables of such readers, as the members of struct slide_reader. tile_file_contradiction()
- * also says which of the two is believed (tile.h). */
+ * also says which of the two was used (tile.h). */
 int tile_file_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
                    uint8_t *out, enum store_status *status, struct err *e);
 int tile_file_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,

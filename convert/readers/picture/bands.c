@@ -267,7 +267,7 @@ static void copy_pixels(const uint8_t *from, int from_channels, int64_t n, int c
             memset(out + 3 * k, from[k], 3);
 }
 
-/* What was never scanned is transparent, and so it is missing. */
+/* Areas that were never scanned are transparent, and count as missing. */
 static enum store_status part_status(const struct band *d, const struct part *t)
 {
     for (int64_t x = 0; d->status == STORE_WHOLE && x < t->cols; x++)

@@ -39,7 +39,7 @@ void bands_close(struct bands *b); /* NULL is allowed */
 /* As read of struct slide_reader. */
 int bands_read(struct bands *b, int64_t col, int64_t row, int channels, uint8_t *out,
                enum store_status *status, struct err *e);
-/* What a decoder has refused first; "" for nothing. Not while threads read. */
+/* The message of a decoder on the first segment that it rejected, or "". Not while threads read. */
 const char *bands_refusal(const struct bands *b);
 
 #endif

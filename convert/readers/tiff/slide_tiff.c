@@ -96,7 +96,7 @@ static void note_planes(const struct tiff_pyramid *p, struct slide_info *i)
                  p->planes);
 }
 
-/* What the file itself says of the slide. */
+/* The description of the slide in the file itself. */
 static void describe(struct tiff_slide *v, int64_t level)
 {
     const struct tiff_level *l = &v->level;
@@ -176,7 +176,7 @@ static int check_first_tiles(const struct tiff_slide *v, struct err *e)
     return bad;
 }
 
-/* What OpenSlide knows of the slide. 0: OpenSlide sees another level than this reader. */
+/* OpenSlide's description of the slide. 0: OpenSlide sees another level than this reader. */
 static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
 {
     struct slide_info w;

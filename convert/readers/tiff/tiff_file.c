@@ -506,7 +506,7 @@ void tiff_file_name_tiles(const struct tiff_file *t, const struct tiff_directory
              tiff_file_value(t, d, TIFF_FILE_PLANES, 1) == SEPARATE ? ", in separate planes" : "");
 }
 
-/* What only OpenSlide makes RGB of; NULL: nothing. */
+/* Why only OpenSlide can convert the pixels to RGB; NULL: it is not needed. */
 static const char *unusual_samples(const struct tiff_file *t, const struct tiff_directory *d)
 {
     const uint64_t samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1);

@@ -20,7 +20,7 @@ enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, CMYK = 5, YCBCR = 6 };
 
 /* --- the directory --- */
 
-/* What is read of the directory, and from where. */
+/* The entries that are read of the directory, and their places. */
 struct reading {
     struct tiff_reading from;
     struct tiff_picture *p;
@@ -177,7 +177,7 @@ static uint64_t most_ratio(int compression)
                                                                   : 1 << 17;
 }
 
-/* A damaged size is not believed: it would make a store of nothing. */
+/* A damaged size is rejected: it would make an empty store. */
 static int check_bytes(const struct reading *r, struct err *e)
 {
     const struct tiff_picture *p = r->p;

@@ -22,7 +22,7 @@ enum {
 }; /* bits of NewSubfileType; Aperio's macro has 1 and 8 */
 enum { INCH = 2, CENTIMETER = 3 };
 
-/* What is known of a directory. */
+/* The facts about a directory. */
 struct page {
     uint64_t at, subfile, photometric, samples, unit;
     double side[SIDES], tile[SIDES]; /* px: width and height */
@@ -95,7 +95,7 @@ static double offset_z(const char *text)
     return z;
 }
 
-/* What matters of a picture that is not in tiles. */
+/* Describes a picture that is not in tiles. */
 static void describe_plain(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                            struct page *g)
 {
@@ -511,7 +511,7 @@ bool tiff_pyramid_is_aperio(const struct slide_file *file)
 
 /* --- once per file --- */
 
-/* What was found, or why nothing was. */
+/* The slide that was found, or why none was. */
 struct found {
     struct tiff_pyramid pyramid;
     int result, code; /* code: errno of a failed read, or 0 */

@@ -485,7 +485,7 @@ int tiff_rows_open(struct rows **out, const struct tiff_picture *p, const struct
         err_set(e, "a strip or tile lies outside the file");
         return ROWS_DAMAGED;
     }
-    if (here.bytes > all - here.offset) /* the rows before the end are there */
+    if (here.bytes > all - here.offset) /* the rows before the end are decoded */
         here.bytes = all - here.offset;
     if (p->compression == TILE_NONE)
         return plain_open(out, p, &here);
