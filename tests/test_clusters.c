@@ -4,7 +4,7 @@
  * good slides get by chance. And which slides are of one resolution.
  */
 #include "common/result/same_resolution.h"
-#include "process/report/report_scores.h"
+#include "process/report/report_kinds.h"
 #include "tests/unit.h"
 
 #include <math.h>

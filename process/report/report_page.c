@@ -206,7 +206,7 @@ static void put_chance(FILE *f, const struct report_view *r)
     for (int64_t k = 0; k < r->slides->n; k++)
         for (int m = 0; m < REPORT_METRICS; m++) {
             const struct report_score *s = &r->scores->of[k];
-            if (isnan(s->z[m]) || report_is_kind(r->clusters, s->pool, m))
+            if (isnan(s->z[m]) || report_separates_kinds(r->clusters, s->pool, m))
                 continue;
             scored++;
             set += report_excess(r->slides, r->scores, k, m) > 1;

@@ -80,7 +80,7 @@ static int stronger_first(const void *a, const void *b)
 static double flag_of(const struct report_view *r, int64_t k, int m)
 {
     const double excess = report_excess(r->slides, r->scores, k, m);
-    return excess > 1 && !report_is_kind(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
+    return excess > 1 && !report_separates_kinds(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
 }
 
 static void set_place(const struct report_view *r, int64_t k, enum report_place_of what,

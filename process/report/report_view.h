@@ -4,6 +4,7 @@
 #ifndef WSI_REPORT_VIEW_H
 #define WSI_REPORT_VIEW_H
 
+#include "process/report/report_kinds.h"
 #include "process/report/report_limits.h"
 #include "process/report/report_places.h"
 
