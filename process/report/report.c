@@ -15,8 +15,10 @@
 #include "process/report/report_page.h"
 #include "process/report/report_pictures.h"
 #include "process/report/report_reasons.h"
+#include "process/report/report_reread.h"
 #include "process/report/report_setup.h"
 #include "process/report/report_slides.h"
+#include "process/report/report_tables.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -346,12 +348,12 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
 /* --- pictures of the slides that show them --- */
 
 static int add_pictures(struct report_slide *s, struct report_spool *spool,
-                        struct report_again *again, struct err *e)
+                        struct report_reread *reread, struct err *e)
 {
     struct result_slide loaded;
     struct err why = {0};
-    if (report_open_again(again, s, &why) ||
-        report_load_again(again, s, PARTS_OF_PICTURES, &loaded, &why)) {
+    if (report_reread_open(reread, s, &why) ||
+        report_reread_load(reread, s, PARTS_OF_PICTURES, &loaded, &why)) {
         cli_say("%s; it gets no pictures", why.msg);
         return 1;
     }
@@ -367,7 +369,7 @@ static int load_pictures(const struct report_setup *o, struct report_slides *s,
                          const uint8_t *verdicts, struct report_spool *spool, int64_t *bad,
                          struct err *e)
 {
-    struct report_again again = {.files = o->files, .params = &s->params};
+    struct report_reread reread = {.files = o->files, .params = &s->params};
     int r = 0;
     if (!spool || !report_spool_is_late(spool))
         return 0;
@@ -375,10 +377,10 @@ static int load_pictures(const struct report_setup *o, struct report_slides *s,
         r = stop_check(e) ? -1 : 0;
         if (r || verdicts[k] < REPORT_REVIEW)
             continue;
-        r = add_pictures(&s->slide[k], spool, &again, e);
+        r = add_pictures(&s->slide[k], spool, &reread, e);
         *bad += r > 0;
     }
-    report_again_end(&again);
+    report_reread_end(&reread);
     return r < 0 ? -1 : 0;
 }
 
@@ -412,7 +414,7 @@ static int write_one(const struct report_view *r, const char *path,
 static int write_page(struct report_view *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
-    for (r->lean = REPORT_WHOLE;; r->lean++) {
+    for (r->trim = REPORT_WHOLE;; r->trim++) {
         struct text_file t;
         if (text_file_begin(&t, o->output, e))
             return -1;
@@ -422,11 +424,11 @@ static int write_page(struct report_view *r, struct err *e)
         }
         const int64_t bytes = ftello(t.f);
         const bool fits = bytes <= o->max_size || o->pictures == REPORT_ALL;
-        if (!fits && r->lean == REPORT_LESS_TABLE)
+        if (!fits && r->trim == REPORT_LESS_TABLE)
             cli_say("%s: %" PRId64 " bytes, more than --max-size %" PRId64
                     "; a page of these slides cannot be smaller",
                     o->output, bytes, o->max_size);
-        if (fits || r->lean == REPORT_LESS_TABLE)
+        if (fits || r->trim == REPORT_LESS_TABLE)
             return text_file_commit(&t, e);
         text_file_abort(&t);
     }

@@ -1,5 +1,5 @@
-/* report_data.c - the numbers of a report's page as JSON; see report_page.h. */
-#include "process/report/report_page.h"
+/* report_data.c - the numbers of a report's page as JSON; see report_data.h. */
+#include "process/report/report_data.h"
 
 #include "process/draw/html.h"
 #include "process/report/report_reasons.h"
@@ -111,7 +111,7 @@ static void put_reason(FILE *f, const struct report_reason *x)
 {
     putc('[', f);
     html_json(f, x->text);
-    fprintf(f, ",%d", x->look);
+    fprintf(f, ",%d", x->picture);
     if (!isnan(x->x))
         fprintf(f, ",%.4f,%.4f", x->x, x->y);
     putc(']', f);

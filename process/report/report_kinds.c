@@ -1,4 +1,4 @@
-/* report_kinds.c - see report_kinds.h. */
+/* report_kinds.c - splits the slides of a pool in two kinds; see report_kinds.h. */
 #include "process/report/report_kinds.h"
 
 #include "common/base/memory.h"

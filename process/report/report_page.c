@@ -4,6 +4,7 @@
 #include "common/base/version.h"
 #include "process/draw/html.h"
 #include "process/draw/raster.h"
+#include "process/report/report_data.h"
 #include "process/report/report_pictures.h"
 #include "process/report/report_reasons.h"
 
@@ -300,7 +301,7 @@ static void put_plain_row(FILE *f, const char *name, enum report_verdict v, cons
 
 static void put_plain_table(FILE *f, const struct report_view *r)
 {
-    const bool all = r->slides->n <= MOST_PLAIN_ROWS && r->lean < REPORT_LESS_TABLE;
+    const bool all = r->slides->n <= MOST_PLAIN_ROWS && r->trim < REPORT_LESS_TABLE;
     fprintf(f,
             "<noscript>\n<h2>Slides</h2>\n<p>JavaScript is off: this is a plain table%s.</p>\n"
             "<table class=\"plain\">\n<tr><th>slide</th><th>verdict</th><th>reason</th></tr>\n",

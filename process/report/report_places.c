@@ -1,8 +1,10 @@
 /* report_places.c - see report_places.h. */
 #include "process/report/report_places.h"
+
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/result/result_read.h"
+#include "process/report/report_reread.h"
 #include "process/report/report_slides.h"
 
 #include <math.h>
@@ -135,7 +137,7 @@ static unsigned parts_for(const bool want[REPORT_PLACES])
 }
 
 /* Reads the slide's maps, if a reason needs them. 1: they cannot be read any more. */
-static int find_places(struct report_again *again, const struct report_slides *s,
+static int find_places(struct report_reread *reread, const struct report_slides *s,
                        const struct report_scores *scores, int64_t k,
                        struct report_place of[REPORT_PLACES], struct err *e)
 {
@@ -149,13 +151,13 @@ static int find_places(struct report_again *again, const struct report_slides *s
     struct err why = {0};
     if (!parts)
         return 0;
-    if (report_load_again(again, &s->slide[k], parts, &loaded, &why)) {
+    if (report_reread_load(reread, &s->slide[k], parts, &loaded, &why)) {
         if (err_is_trouble(&why))
             return err_copy(e, &why);
         cli_say("%s; the places of its reasons are not known", why.msg);
         return 1;
     }
-    struct windows w = {result_params(again->open), &loaded, REPORT_PLACE_BLURRED,
+    struct windows w = {result_params(reread->open), &loaded, REPORT_PLACE_BLURRED,
                         report_blur_limit(scores, scores->of[k].pool)};
     if (want[REPORT_PLACE_BLURRED])
         of[REPORT_PLACE_BLURRED] = find_place(&w);
@@ -177,14 +179,14 @@ int report_find_places(const struct report_setup *o, const struct report_slides 
                        const struct report_scores *scores, struct report_places *out, int64_t *bad,
                        struct err *e)
 {
-    struct report_again again = {.files = o->files, .params = &s->params};
+    struct report_reread reread = {.files = o->files, .params = &s->params};
     int r = 0;
     out->of = memory_need((size_t)s->n, sizeof *out->of);
     for (int64_t k = 0; k < s->n && r >= 0; k++) {
-        r = find_places(&again, s, scores, k, out->of[k], e);
+        r = find_places(&reread, s, scores, k, out->of[k], e);
         *bad += r > 0;
     }
-    report_again_end(&again);
+    report_reread_end(&reread);
     return r < 0 ? -1 : 0;
 }
 

@@ -80,7 +80,8 @@ static int stronger_first(const void *a, const void *b)
 static double flag_of(const struct report_view *r, int64_t k, int m)
 {
     const double excess = report_excess(r->slides, r->scores, k, m);
-    return excess > 1 && !report_separates_kinds(r->clusters, r->scores->of[k].pool, m) ? excess : 0;
+    return excess > 1 && !report_separates_kinds(r->clusters, r->scores->of[k].pool, m) ? excess
+                                                                                        : 0;
 }
 
 static void set_place(const struct report_view *r, int64_t k, enum report_place_of what,
@@ -150,7 +151,7 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
         snprintf(words, sizeof words, "%s", text);
     struct report_reason *reason =
         say(l, REPORT_REVIEW, excess, "%s (%s)", words, shown_usually(r, k, m, numbers));
-    reason->look = x->look;
+    reason->picture = x->picture;
     reason->unsharp = s->z[m] < 0 && is_of_tissue_sharpness(m);
     if (s->z[m] < 0 && m == REPORT_FOCUS_P50)
         set_place(r, k, REPORT_PLACE_DULL, reason);
@@ -170,7 +171,7 @@ static void say_blur(const struct report_view *r, int64_t k, double excess, stru
         say(l, REPORT_REVIEW, excess, "tissue blurred%s%s, %s of it%s", where ? " " : "",
             where ? p->where : "", shown(part, REPORT_BLURRED, share),
             share < 0.5 ? "" : ": out of focus, or enlarged by a wrong um per px");
-    x->look = REPORT_LOOK_MAP;
+    x->picture = PICTURE_OF_MAP;
     x->unsharp = true;
     set_place(r, k, REPORT_PLACE_BLURRED, x);
 }
@@ -247,7 +248,7 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
             "straight edges through the tissue along %s%s%s: seams of stitched fields, cracks or "
             "lost tiles; scan it again",
             rows, *rows && *columns ? ", and " : "", columns);
-    reason->look = REPORT_LOOK_SLIDE;
+    reason->picture = PICTURE_OF_SLIDE;
     reason->x = x;
     reason->y = y;
 }
@@ -271,7 +272,7 @@ static void say_glass_lines(const struct report_slide *s, double excess, struct 
         "service if other slides have them (%s of the glass)",
         s->glass[GLASS_ROWS] > s->glass[GLASS_COLUMNS] ? "rows" : "columns",
         shown(own, REPORT_GLASS_LINES, s->metric[REPORT_GLASS_LINES]))
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 /* The glass is not as even as that of the others, and not because of lines. */
@@ -286,7 +287,7 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
               "lines"
             : "the glass is less even than that of the others: shading of fields, or coarse noise",
         shown_usually(r, k, REPORT_GLASS, numbers))
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 /* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
@@ -434,7 +435,7 @@ static void say_gray(const struct report_view *r, int64_t k, double excess, stru
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "areas without any colour, %s of the slide: black or gray tiles, pen, dust, or a bubble",
         shown(own, REPORT_GRAY, v[REPORT_GRAY]))
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 static void say_ink(const struct report_view *r, int64_t k, double excess, struct list *l)
@@ -444,7 +445,7 @@ static void say_ink(const struct report_view *r, int64_t k, double excess, struc
         "areas in a colour that the stain does not have, %s of the slide: pen, ink, dirt or "
         "pigment",
         shown(own, REPORT_INK, r->slides->slide[k].metric[REPORT_INK]))
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 /* All channels of the glass change alike with the exposure. */
@@ -464,7 +465,7 @@ static void say_light(const struct report_slide *s, double excess, struct list *
                       : "darker",
             across ? "lower part" : "right", s->metric[REPORT_LIGHT],
             tint ? "white balance" : "exposure");
-    x->look = REPORT_LOOK_SLIDE;
+    x->picture = PICTURE_OF_SLIDE;
     x->x = across ? 0.5 : s->light.at[0];
     x->y = across ? s->light.at[1] : 0.5;
 }
@@ -474,7 +475,7 @@ static void say_colourless(const struct report_view *r, int64_t k, double excess
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "tissue without colour: a gray picture, or black tiles (%.0f %% of the tissue)",
         100 * r->slides->slide[k].metric[REPORT_COLOURLESS])
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 static void say_dark(const struct report_view *r, int64_t k, double excess, struct list *l)
@@ -482,7 +483,7 @@ static void say_dark(const struct report_view *r, int64_t k, double excess, stru
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "dark glass: lamp or exposure; calibrate the white (brightness of the glass %.0f of 255)",
         r->slides->slide[k].metric[REPORT_GLASS_GRAY])
-        ->look = REPORT_LOOK_SLIDE;
+        ->picture = PICTURE_OF_SLIDE;
 }
 
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
@@ -516,7 +517,7 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say(l, REPORT_REVIEW, excess,
                 "compressed twice: fine detail may be lost (signs of it: %.2f of 1)",
                 r->slides->slide[k].metric[m])
-                ->look = REPORT_LOOK_SLIDE;
+                ->picture = PICTURE_OF_SLIDE;
         else if (m == REPORT_GLASS_LINES)
             say_glass_lines(&r->slides->slide[k], excess, l);
         else if (m == REPORT_LINES)
@@ -572,7 +573,7 @@ static void say_limits_of(const struct report_view *r, int64_t k, int metric, st
             say(l, b.fail ? REPORT_FAIL : REPORT_REVIEW, OF_LIMIT, "%s is %s, %s the limit of %g%s",
                 m->title, shown(own, metric, value), above ? "above" : "below",
                 b.threshold * (report_is_share(metric) ? 100 : 1), m->unit)
-                ->look = m->look;
+                ->picture = m->picture;
     }
     for (int64_t n = 0; n < r->limits->n && isnan(value); n++)
         if (r->limits->limit[n].metric == metric &&
@@ -615,7 +616,7 @@ static void say_damage(const struct report_view *r, int64_t k, struct list *l)
             say(l, REPORT_FAIL, OF_LIMIT,
                 "damaged%s%s: %" PRId64 " of %" PRId64 " places touch tiles that cannot be read",
                 p->where ? " " : "", p->where ? p->where : "", s->damaged, s->nx * s->ny);
-        x->look = REPORT_LOOK_MAP;
+        x->picture = PICTURE_OF_MAP;
         set_place(r, k, REPORT_PLACE_DAMAGED, x);
     } else if (s->damaged_tiles > 0) {
         say(l, REPORT_FAIL, OF_LIMIT, "damaged: %" PRId64 " tile%s cannot be read",
@@ -664,7 +665,7 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
     if (store_doubts_tissue(s->metric[REPORT_TISSUE], shows, sizeof shows))
         say(l, decides_alone(r, k) ? REPORT_REVIEW : REPORT_PASS, OF_NOTE,
             "the tissue map shows %s and may be wrong", shows)
-            ->look = REPORT_LOOK_SLIDE;
+            ->picture = PICTURE_OF_SLIDE;
     if (isnan(s->metric[REPORT_TISSUE]))
         say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
     if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50])) {

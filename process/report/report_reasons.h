@@ -18,7 +18,7 @@ const char *report_verdict_name(enum report_verdict v);
 struct report_reason {
     enum report_verdict verdict; /* REPORT_PASS: only a note */
     double strength;             /* how far beyond what is usual: above 1 */
-    enum report_look look;       /* the picture that shows it */
+    enum picture_kind picture;   /* the picture that shows it */
     bool unsharp;                /* it is that tissue is blurred or less sharp */
     double x, y;                 /* where, as parts of the slide's width and height; NAN: nowhere */
     char text[512];

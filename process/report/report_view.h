@@ -10,7 +10,7 @@
 
 /* What is left out of a page that is too large, each with what comes before it. Pictures go first;
  * see report_page.c. */
-enum report_lean {
+enum report_trim {
     REPORT_WHOLE,
     REPORT_LESS_TABLE, /* rows without a reason, of the table without JavaScript */
 };
@@ -27,7 +27,7 @@ struct report_view {
     const struct report_places *places;
     const uint8_t *verdicts;    /* [slides], enum report_verdict */
     struct report_spool *spool; /* NULL: no pictures */
-    enum report_lean lean;
+    enum report_trim trim;
 };
 
 #endif
