@@ -5,14 +5,11 @@
 #include "common/base/memory.h"
 #include "common/result/result_read.h"
 #include "process/report/report_reread.h"
+#include "process/report/report_rules.h"
 #include "process/report/report_slides.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* Windows farther from their mean place than this, of the slide's width and height (root mean
- * square), are in many places. */
-#define SPREAD 0.3
 
 /* Windows that have something in common. */
 struct windows {
@@ -86,7 +83,8 @@ static struct report_place find_place(const struct windows *w)
     x /= n;
     y /= n;
     go_to_nearest(w, x, y, &p);
-    p.where = square / n - x * x - y * y > SPREAD * SPREAD ? "in many places" : name_place(x, y);
+    p.where = square / n - x * x - y * y > RULE_SPREAD * RULE_SPREAD ? "in many places"
+                                                                     : name_place(x, y);
     return p;
 }
 

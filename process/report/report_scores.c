@@ -4,6 +4,7 @@
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/result/same_resolution.h"
+#include "process/report/report_rules.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,15 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TILE_BYTES = 64 << 20, /* of cumulative histograms that are in memory at a time */
-    LEAST_BLURRED = 2      /* windows: one may be a fold or a lumen */
-};
-
-/* Of a share that no group says to be usual. A real H&E slide has 0.006 of its thumbnail. */
-#define MOST_ALONE 0.01
-/* The MAD of few slides is not known well: of 12 the limit is half as high again. */
-#define FEW 6
+enum { TILE_BYTES = 64 << 20 }; /* of cumulative histograms that are in memory at a time */
 
 /* What a report is scored from, and the scores. */
 struct work {
@@ -168,17 +161,19 @@ static void find_usual(const struct work *w, int32_t pool, int m)
     struct report_pool *q = &w->out->pool[pool];
     const struct report_metric *of = report_metric(m);
     for (int side = 0; side < 2; side++)
-        q->usual[m][side] = of->skewed           ? stats_limit(&q->summary[m], side, of->floor)
-                            : side && of->unsure ? STATS_FLAG * (1 + FEW / (double)q->summary[m].n)
-                                                 : STATS_FLAG;
+        q->usual[m][side] = of->skewed ? stats_limit(&q->summary[m], side, of->floor)
+                            : side && of->unsure
+                                ? STATS_FLAG * (1 + RULE_FEW / (double)q->summary[m].n)
+                                : STATS_FLAG;
     q->most[m] = of->most > 0 ? of->most : NAN;
     if (of->widens && q->summary[m].n >= STATS_LEAST)
         q->most[m] =
-            fmin(2 * of->most,
+            fmin(RULE_MOST_WIDENED * of->most,
                  fmax(of->most, q->summary[m].q50 + STATS_FLAG * q->summary[m].mad / 0.6745));
     if (of->spreads)
-        q->most[m] = q->summary[m].n < STATS_LEAST ? fmax(of->most, MOST_ALONE)
-                                                   : fmax(of->most, 4 * q->summary[m].q75);
+        q->most[m] = q->summary[m].n < STATS_LEAST
+                         ? fmax(of->most, RULE_SHARE_ALONE)
+                         : fmax(of->most, RULE_SHARE_OF_GROUP * q->summary[m].q75);
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
         if (x->pool != pool || !x->accepted)
@@ -382,7 +377,7 @@ double report_excess(const struct report_slides *s, const struct report_scores *
                          : dark           ? x->least_value / fmax(value, 1)
                          : q->most[m] > 0 ? value / q->most[m]
                                           : 0;
-    if (m == REPORT_BLURRED && scores->of[k].blurred_windows < LEAST_BLURRED)
+    if (m == REPORT_BLURRED && scores->of[k].blurred_windows < RULE_LEAST_BLURRED)
         return 0;
     if (isnan(z) || !(z < 0 ? x->low : x->high) || !matters(x, value, q->summary[m].q50))
         return limit;

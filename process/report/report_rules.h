@@ -1,0 +1,74 @@
+/*
+ * report_rules.h - the limits of a report that are not of one number: name, value, unit and why.
+ *
+ * The limits of each number are its row in report_metric.c. Which data chose them, and how often
+ * good slides exceed them, is in tests/FIGURES.md.
+ */
+#ifndef WSI_REPORT_RULES_H
+#define WSI_REPORT_RULES_H
+
+/* --- what is usual (report_scores.c) --- */
+
+/* Of a share of the thumbnail that no group says to be usual. A real H&E slide has 0.006. */
+#define RULE_SHARE_ALONE 0.01
+/* Times the third quartile of the group: a share that a group has is more than its defects. */
+#define RULE_SHARE_OF_GROUP 4
+/* Times STATS_FLAG / slides: the MAD of few slides is not known well; of 12 it is half as much
+ * again. */
+#define RULE_FEW 6
+/* Times its limit, at most, for a number whose group is near to it. */
+#define RULE_MOST_WIDENED 2
+/* Windows: a single blurred one may be a fold or a lumen. */
+#define RULE_LEAST_BLURRED 2
+
+/* --- causes (report_reasons.c) --- */
+
+/* Times the group's stain density: no stain is as dense, so it is black. */
+#define RULE_DENSE 2.5
+/* Share of the thumbnail: with less of black and gray, a dark place has a colour. */
+#define RULE_LEAST_BLACK 0.001
+/* Noise of the glass from pixel to pixel, as a share of all: with less it is shading. */
+#define RULE_GRAIN 0.5
+/* px, and a share: periods of blocks of a codec (8, 16, 24 ...), as exactly as they are measured. */
+#define RULE_BLOCK 8
+#define RULE_BLOCK_OFF 0.02
+/* Enlarged by software: robust z and dB of lost detail of 4 px, the least MAD (dB), and the part
+ * of that loss that detail of 7 px may have; any lens takes more from it. */
+#define RULE_ENLARGED_Z 5
+#define RULE_ENLARGED_DB 1
+#define RULE_ENLARGED_MAD 0.15
+#define RULE_ENLARGED_PART 0.33
+/* Motion: the least part of the lost detail that is lost in one direction only; dB of direction
+ * alone, where cells may lie one way; dB of detail of 4 px that only motion takes away. */
+#define RULE_MOTION_PART 0.2
+#define RULE_MOTION_ALONE 2
+#define RULE_MOTION_LOST 3
+/* Tissue share: a group with less than this in three quarters of its slides usually shows glass. */
+#define RULE_USUAL_GLASS 0.9
+
+/* --- places (report_places.c) --- */
+
+/* Of the slide's size, root mean square: windows farther apart are in many places. */
+#define RULE_SPREAD 0.3
+
+/* --- two kinds (report_kinds.c, report_gap.c) --- */
+
+/* One in so many slides can be a kind of its own; fewer are outliers. */
+#define RULE_KIND_SHARE 8
+/* Slides: the least second kind, by one or two numbers, and by a gap. */
+#define RULE_LEAST_KIND 5
+#define RULE_LEAST_BEYOND 4
+/* In units of what differs within one kind: a usual distance below this counts as this, as several
+ * pictures of one slide are closer than slides are. */
+#define RULE_LEAST_USUAL 0.6
+/* Times the usual distance. Groups of real pictures of one data set had up to 2.4 before a part of
+ * that size, and up to 2.9 before a single slide. */
+#define RULE_GAP_OF_KIND 2.5
+#define RULE_GAP_OF_ONE 3.0
+/* Times the usual distance: a slide that is alone is this far from all others in stain, and in
+ * detail. */
+#define RULE_GAP_OF_PART 1.5
+/* Times the robust standard deviation of a pool: the least scale of a number. */
+#define RULE_OWN_SCALE 0.75
+
+#endif
