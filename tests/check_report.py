@@ -563,6 +563,34 @@ def test_two_kinds_of_slides_are_said():
         expect(b.text("#count") == ["10 of 40 slides"], "%s", b.text("#count"))
 
 
+def of_another_kind(slides, others, hue, sharp):
+    """Slides of which the first `others` have another hue and another sharpness."""
+    def change(all_):
+        for k, s in enumerate(all_.values()):
+            is_other = k < others
+            tint(s, 120 + k % 7 / 2 + (hue if is_other else 0), 0.4 * (1 + k % 5 / 100))
+            for q, at in (("05", -1), ("50", 0), ("95", 1)):
+                s.attrs["sharp_p" + q] = -20.0 + at + k % 4 / 4 + (sharp if is_other else 0)
+    return with_slides(results("--slides", str(slides)), change)
+
+
+def test_a_slide_of_another_stain_is_named_as_such():
+    """It was "areas without any colour: black tiles" and "tissue blurred"; a blurred one keeps that name."""
+    alone = table_of(of_another_kind(20, 1, 80, -6))
+    says(alone[0]["reasons"], "unlike all other slides in stain and detail together: another stain, tissue or magnification? Judge it apart (stain hue")
+    expect("less sharp" not in alone[0]["reasons"] and [r["verdict"] for r in alone] == ["review"] + 19 * ["pass"], "%s", alone)
+    blurred = table_of(of_another_kind(20, 1, 0, -6))[0]
+    expect("less sharp" in blurred["reasons"] and "unlike all" not in blurred["reasons"], "%s", blurred)
+
+
+def test_two_kinds_in_a_group_of_twelve_are_said():
+    """Four of twelve were too few for any number to separate them. The page names them."""
+    path = of_another_kind(12, 4, 80, -6)
+    says(plain(report(path)[0])[0], "are of two kinds: 4 of 12 differ in stain hue together with sharpness of fine detail",
+         "The 4 are made-00001, made-00002, made-00003, made-00004.")
+    expect([r["other_kind"] for r in table_of(path)] == 4 * ["1"] + 8 * ["0"], "%s", table_of(path))
+
+
 def test_blurred_slides_are_no_other_kind():
     """The page said "two scanners? --group compares them apart" of them, and apart they pass."""
     for n in (5, 8, 12):

@@ -4,6 +4,7 @@
  * good slides get by chance. And which slides are of one resolution.
  */
 #include "common/result/same_resolution.h"
+#include "process/report/report_gap.h"
 #include "process/report/report_kinds.h"
 #include "tests/unit.h"
 
@@ -129,6 +130,73 @@ static void test_two_kinds_are_found(void)
     }
 }
 
+/* n slides of one tissue, as far apart as pictures of one data set; the first `others` have `stain`
+ * times the usual spread in their stain and `detail` times in their detail. */
+static void fill_gap(struct report_slides *s, int64_t others, double stain, double detail)
+{
+    for (int64_t k = 0; k < s->n; k++) {
+        struct report_slide *x = &s->slide[k];
+        const double a = k < others ? stain : 0, b = k < others ? detail : 0;
+        x->metric[REPORT_STAIN] = 0.3 * exp(0.25 * (normal() + a));
+        x->metric[REPORT_HUE] = fmod(357 + 12 * (normal() + a), 360);
+        x->metric[REPORT_SHARP_P50] = -20 + normal() + b;
+        x->metric[REPORT_FINE_P50] = -22 + 0.8 * (normal() + b);
+        x->metric[REPORT_FOCUS_P50] = -33 + 2 * (normal() + b);
+        x->metric[REPORT_SLOPE] = 1.8 + 0.1 * (normal() + b);
+        x->octaves[0] = 90 + normal();
+        for (int j = 1; j < RESULT_SPECTRUM_OCTAVES; j++)
+            x->octaves[j] = x->octaves[j - 1] - 10 + 0.8 * (normal() + b);
+    }
+}
+
+/* How often the first `others` of n slides, and only these, are said to be a second kind or, each
+ * by itself, unlike all others. *wrong: how often anything else is said. */
+static int say_gap(int pools, int64_t n, int64_t others, double stain, double detail, int *wrong)
+{
+    struct report_slide *slides = calloc((size_t)n, sizeof *slides);
+    struct report_score *of = calloc((size_t)n, sizeof *of);
+    int64_t *number = calloc((size_t)n, sizeof *number);
+    struct report_pool pool = {.n = n};
+    struct report_slides s = {.n = n, .slide = slides};
+    const struct report_scores scores = {.n_pools = 1, .pool = &pool, .of = of};
+    int right = 0;
+    *wrong = 0;
+    for (int p = 0; p < pools; p++) {
+        uint8_t *other = calloc((size_t)n, 1);
+        double *lone = calloc((size_t)n, sizeof *lone);
+        bool exact = others > 0, any = false;
+        for (int64_t k = 0; k < n; k++)
+            number[k] = k;
+        fill_gap(&s, others, stain, detail);
+        report_find_gap(&s, &scores, number, n, other, lone);
+        for (int64_t k = 0; k < n; k++) {
+            exact &= (other[k] || lone[k] > 0) == (k < others);
+            any |= other[k] || lone[k] > 0;
+        }
+        right += exact;
+        *wrong += any && !exact;
+        free(other);
+        free(lone);
+    }
+    free(slides);
+    free(of);
+    free(number);
+    return right;
+}
+
+static void test_a_gap_separates_kinds_that_no_number_separates(void)
+{
+    int wrong;
+    state = 4;
+    EXPECT(say_gap(100, 12, 0, 0, 0, &wrong) == 0 && wrong == 0);
+    EXPECT(say_gap(50, 60, 0, 0, 0, &wrong) == 0 && wrong == 0);
+    EXPECT(say_gap(20, 12, 4, 5, 5, &wrong) >= 19 && wrong == 0);
+    EXPECT(say_gap(20, 60, 20, 5, 5, &wrong) >= 19 && wrong == 0);
+    EXPECT(say_gap(20, 60, 1, 6, 6, &wrong) >= 19 && wrong == 0);
+    EXPECT(say_gap(20, 60, 1, 0, 7, &wrong) == 0 && wrong == 0); /* blurred, of the same stain */
+    EXPECT(say_gap(20, 60, 1, 9, 0, &wrong) == 0 && wrong == 0); /* ink, as sharp as the others */
+}
+
 /* Two heaps, three to seven. */
 static double two_peaks(void)
 {
@@ -237,5 +305,6 @@ static void test_sets_of_one_resolution(void)
 int main(void)
 {
     return UNIT_RUN("clusters", UNIT(one_kind_is_not_called_two), UNIT(two_kinds_are_found),
+                    UNIT(a_gap_separates_kinds_that_no_number_separates),
                     UNIT(good_slides_are_not_flagged), UNIT(sets_of_one_resolution));
 }

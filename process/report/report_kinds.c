@@ -2,12 +2,13 @@
 #include "process/report/report_kinds.h"
 
 #include "common/base/memory.h"
+#include "process/report/report_gap.h"
+#include "process/report/report_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { METRICS = 7, NUMBERS = METRICS + RESULT_SPECTRUM_OCTAVES - 1, FIRST_OF_PAIRS = 3 };
-enum { KIND_SHARE = 8 }; /* one in so many slides can be a kind of its own; fewer are outliers */
 enum { DIRECTIONS = 18 };
 
 /* The separation that is needed from so many slides on: one that one kind of slides reaches in at
@@ -66,7 +67,8 @@ static struct split split_sorted(const double *v, int64_t n)
 {
     struct split best = {.n = n};
     double most = 0; /* at the best cut, in common standard deviations */
-    const int64_t least = n > KIND_SHARE * REPORT_LEAST_KIND ? n / KIND_SHARE : REPORT_LEAST_KIND;
+    const int64_t least =
+        n > RULE_KIND_SHARE * RULE_LEAST_KIND ? n / RULE_KIND_SHARE : RULE_LEAST_KIND;
     double sum = 0, square = 0, low = 0, low_square = 0;
     for (int64_t k = 0; k < n; k++) {
         sum += v[k] - v[0];
@@ -184,14 +186,36 @@ static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
     return 4 * flagged >= 3 * others;
 }
 
-static void find_in_pool(struct pool *p, uint8_t *other, struct report_cluster *c)
+static void unmark(const struct pool *p, uint8_t *other)
 {
-    find(p, other, c);
-    if (!c->number || !is_blur(p, other, c->others))
-        return;
-    *c = (struct report_cluster){0};
     for (int64_t k = 0; k < p->n; k++)
         other[p->slide[k]] = 0;
+}
+
+/* Two kinds by one or two numbers, if the pool has enough slides; else by a gap. */
+static void find_in_pool(struct pool *p, struct report_clusters *out)
+{
+    struct report_cluster *c = &out->of[p->pool];
+    uint8_t *other = memory_need((size_t)p->slides->n + 1, 1);
+    const struct report_gap gap =
+        report_find_gap(p->slides, p->scores, p->slide, p->n, other, out->lone);
+    if (p->n >= REPORT_LEAST_OF_TWO)
+        find(p, out->other, c);
+    if (c->number && is_blur(p, out->other, c->others)) {
+        *c = (struct report_cluster){0};
+        unmark(p, out->other);
+    }
+    if (!c->number && gap.ratio > 0 && (gap.stain || !is_blur(p, other, gap.others))) {
+        *c = (struct report_cluster){.number = gap.number,
+                                     .second = gap.second,
+                                     .metric = -1,
+                                     .separation = gap.ratio,
+                                     .n = p->n,
+                                     .others = gap.others};
+        for (int64_t k = 0; k < p->n; k++)
+            out->other[p->slide[k]] = other[p->slide[k]];
+    }
+    free(other);
 }
 
 void report_find_clusters(const struct report_slides *s, const struct report_scores *scores,
@@ -202,14 +226,14 @@ void report_find_clusters(const struct report_slides *s, const struct report_sco
     struct pool p = {.slides = s, .scores = scores, .slide = memory_need(n, sizeof *p.slide)};
     out->of = memory_need((size_t)scores->n_pools, sizeof *out->of);
     out->other = memory_need(n, 1);
+    out->lone = memory_need(n, sizeof *out->lone);
     for (int a = 0; a < NUMBERS; a++)
         p.v[a] = room + (size_t)a * n;
     p.x = room + NUMBERS * n;
     p.work = p.x + n;
     for (p.pool = 0; p.pool < scores->n_pools; p.pool++) {
         fill(&p);
-        if (p.n >= REPORT_LEAST_OF_TWO)
-            find_in_pool(&p, out->other, &out->of[p.pool]);
+        find_in_pool(&p, out);
     }
     free(room);
     free(p.slide);
@@ -225,4 +249,5 @@ void report_clusters_free(struct report_clusters *c)
 {
     free(c->of);
     free(c->other);
+    free(c->lone);
 }

@@ -5,12 +5,14 @@
  * large robust z: they are part of what is usual. So numbers that say how a slide was made are
  * split in two, where the means of both sides are farthest apart in common standard deviations. The
  * separation is their distance in standard deviations of the wider side. A skewed number has a wide
- * side, so skew alone separates little. A side has at least REPORT_LEAST_KIND slides, and at least
+ * side, so skew alone separates little. A side has at least RULE_LEAST_KIND slides, and at least
  * an eighth of the pool. Pairs of numbers are split, too, along 18 directions of their plane, after
  * each was divided by its MAD.
  *
  * A kind of which three quarters are flagged for their sharpness is made of blurred slides, and is
  * not reported: to compare them apart would hide them.
+ *
+ * Where no number separates two kinds, a gap does (report_gap.h).
  *
  * The separation that is needed falls with the number of slides (report_kinds.c). Fewer than 1 %
  * of pools of one kind reach it (tests/FIGURES.md).
@@ -20,7 +22,7 @@
 
 #include "process/report/report_scores.h"
 
-enum { REPORT_LEAST_KIND = 5, REPORT_LEAST_OF_TWO = 20 };
+enum { REPORT_LEAST_OF_TWO = 20 };
 
 struct report_cluster {
     const char *number,
@@ -34,6 +36,7 @@ struct report_cluster {
 struct report_clusters {
     struct report_cluster *of; /* [n_pools], owned */
     uint8_t *other;            /* [slides], 1: of the smaller kind; owned */
+    double *lone; /* [slides]: how far from all others (report_gap.h); 0: not alone; owned */
 };
 
 void report_find_clusters(const struct report_slides *s, const struct report_scores *scores,

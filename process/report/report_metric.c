@@ -108,8 +108,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .picture = PICTURE_OF_SLIDE},
     [REPORT_GRAY_LOW] = {"gray_low", "darkest place", " levels", 0,
                          "gray than which 1 of 500 pixels of the thumbnail is darker",
-                         .low = "an area is far darker than anything on the others: black tiles, "
-                                "pen, dense stain, or underexposed",
+                         .low = "an area is far darker than anything on the others",
                          .low_below = 64, .floor = 4, .skewed = true, .specific = true,
                          .picture = PICTURE_OF_SLIDE},
     [REPORT_GRAY_HIGH] =

@@ -240,6 +240,22 @@ static void put_unscored(FILE *f, const struct report_view *r)
         }
 }
 
+enum { MOST_NAMES = 12 };
+
+/* "slide-1, slide-2 and 3 more": the slides of the smaller kind. */
+static void put_others(FILE *f, const struct report_view *r, int32_t pool, int64_t others)
+{
+    int64_t shown = 0;
+    for (int64_t k = 0; k < r->slides->n && shown < MOST_NAMES; k++) {
+        if (r->scores->of[k].pool != pool || !r->clusters->other[k])
+            continue;
+        fputs(shown++ ? ", " : "", f);
+        html_text(f, r->names->slide[k]);
+    }
+    if (others > shown)
+        fprintf(f, " and %" PRId64 " more", others - shown);
+}
+
 static void put_clusters(FILE *f, const struct report_view *r)
 {
     for (int32_t p = 0; p < r->scores->n_pools; p++) {
@@ -251,11 +267,13 @@ static void put_clusters(FILE *f, const struct report_view *r)
         fputs("<p class=\"clusters\">The slides of <b>", f);
         html_text(f, label);
         fprintf(f,
-                "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Two scanners, "
-                "settings or stains? Slides of one kind hide what is unusual in the other; "
-                "--group compares them apart.</p>\n",
+                "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Another "
+                "scanner, setting, stain, tissue or magnification? Slides of one kind hide what is "
+                "unusual in the other: judge them apart (--group). The %" PRId64 " are ",
                 c->others, c->n, c->number, c->second ? " together with " : "",
-                c->second ? c->second : "");
+                c->second ? c->second : "", c->others);
+        put_others(f, r, p, c->others);
+        fputs(".</p>\n", f);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/store/store.h"
+#include "process/report/report_rules.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -20,6 +21,8 @@
 #define OF_NOTE 0.0
 /* Added to that of a number that names the cause. */
 #define OF_CAUSE 1e3
+/* Before them: what is of another kind has causes that are none. */
+#define OF_KIND 5e5
 
 const char *report_verdict_name(enum report_verdict v)
 {
@@ -117,7 +120,6 @@ static const char *shown_usually(const struct report_view *r, int64_t k, int m, 
     return out;
 }
 
-#define MOST_DENSE 2.5
 /* How many times as dense as usual the stain of a slide is, if that is a flag; 1. */
 static double density_of(const struct report_view *r, int64_t k)
 {
@@ -141,7 +143,7 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     const double value = report_value(r->slides, r->scores, k, m);
     char words[128], numbers[256];
     const char *text = s->z[m] < 0 ? x->low : x->high;
-    if (m == REPORT_STAIN && density_of(r, k) >= MOST_DENSE)
+    if (m == REPORT_STAIN && density_of(r, k) >= RULE_DENSE)
         text = "%s times as dense as the stain of the others: black tiles, or pen";
     const char *place = x->ratio ? strstr(text, "%s") : NULL;
     if (place)
@@ -189,8 +191,8 @@ static const char *direction_words(double deg)
  * compression. */
 static bool is_of_blocks(double period_px)
 {
-    const double blocks = period_px / 8, tolerance = 0.02;
-    return period_px > 6 && fabs(blocks - round(blocks)) < tolerance * blocks;
+    const double blocks = period_px / RULE_BLOCK;
+    return round(blocks) >= 1 && fabs(blocks - round(blocks)) < RULE_BLOCK_OFF * blocks;
 }
 
 /* Older results do not have the size of the tiles: most are 240 or a multiple of 128 px. */
@@ -282,7 +284,7 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
     if (flag_of(r, k, REPORT_GLASS_LINES) > 0)
         return;
     say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s)",
-        r->slides->slide[k].glass[GLASS_GRAIN] >= 0.5
+        r->slides->slide[k].glass[GLASS_GRAIN] >= RULE_GRAIN
             ? "the glass is noisier than that of the others: sensor, too little light, or oblique "
               "lines"
             : "the glass is less even than that of the others: shading of fields, or coarse noise",
@@ -293,16 +295,16 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
 /* Detail of 4 px is lost, that of 7 px is not: no lens does that. */
 static bool say_enlarged(const struct report_view *r, int64_t k, struct list *l)
 {
-    const double unusual = 5, least = 1, floor = 0.15, optical = 0.33;
     const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
     const struct stats_summary *fine = &p->summary[REPORT_DETAIL_4];
     const double *own = r->slides->slide[k].metric;
     const double lost = fine->q50 - own[REPORT_DETAIL_4];
     const double lost_7 = p->summary[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
-    const double z = 0.6745 * lost / fmax(fine->mad, floor);
-    if (fine->n < STATS_LEAST || !(z > unusual && lost > least && lost_7 < optical * lost))
+    const double z = 0.6745 * lost / fmax(fine->mad, RULE_ENLARGED_MAD);
+    if (fine->n < STATS_LEAST ||
+        !(z > RULE_ENLARGED_Z && lost > RULE_ENLARGED_DB && lost_7 < RULE_ENLARGED_PART * lost))
         return false;
-    say(l, REPORT_REVIEW, z / unusual + OF_CAUSE,
+    say(l, REPORT_REVIEW, z / RULE_ENLARGED_Z + OF_CAUSE,
         "enlarged by software, or the wrong um per px is stated: detail of 4 px is %.1f dB weaker "
         "than in the others, that of 7 px only %.1f",
         lost, lost_7);
@@ -320,7 +322,7 @@ static bool is_weak(const struct report_view *r, int64_t k)
 /* Does a dense stain make what is dark? No stain is 2.5 times as dense: that is black. */
 static bool is_dense(const struct report_view *r, int64_t k)
 {
-    return density_of(r, k) > 1 && density_of(r, k) < MOST_DENSE;
+    return density_of(r, k) > 1 && density_of(r, k) < RULE_DENSE;
 }
 
 /* Numbers of sharpness, from the one that says most to the one that says least. */
@@ -373,22 +375,22 @@ static bool is_oblique(double deg)
 }
 
 /* Motion takes detail away in one direction, and not much more than that in all others. Cells that
- * lie one way do not: only a difference of `alone` dB is motion where detail is not lost as well.
- * Stages move along rows and columns, cells lie in any direction: obliquely, twice that is needed,
- * and the loss. */
+ * lie one way do not: only a difference of RULE_MOTION_ALONE dB is motion where detail is not lost
+ * as well. Stages move along rows and columns, cells lie in any direction: obliquely, twice that is
+ * needed, and the loss. */
 static bool is_directed(const struct report_view *r, int64_t k)
 {
-    const double part = 0.2, alone = 2, lost = 3, least = report_metric(REPORT_DIRECTION)->least;
+    const double least = report_metric(REPORT_DIRECTION)->least;
     const struct stats_summary *usual = r->scores->pool[r->scores->of[k].pool].summary;
     const double *own = r->slides->slide[k].metric;
     const double lost_4 = usual[REPORT_DETAIL_4].q50 - own[REPORT_DETAIL_4];
     const double lost_7 = usual[REPORT_DETAIL_7].q50 - own[REPORT_DETAIL_7];
     const double directed = own[REPORT_DIRECTION] - usual[REPORT_DIRECTION].q50;
     if (is_oblique(r->slides->slide[k].of_spectra.direction_deg) &&
-        (lost_4 < lost || directed < 2 * alone))
+        (lost_4 < RULE_MOTION_LOST || directed < 2 * RULE_MOTION_ALONE))
         return false;
-    return lost_4 >= 0 && (lost_4 >= lost || directed >= alone) &&
-           directed >= fmax(least, part * (lost_4 + lost_7) / 2);
+    return lost_4 >= 0 && (lost_4 >= RULE_MOTION_LOST || directed >= RULE_MOTION_ALONE) &&
+           directed >= fmax(least, RULE_MOTION_PART * (lost_4 + lost_7) / 2);
 }
 
 /* Where tissue is blurred, a z above STATS_FLAG says why, however skewed the number is. */
@@ -405,10 +407,20 @@ static double motion_of(const struct report_view *r, int64_t k)
 static bool names_cause(const struct report_view *r, int64_t k, int m)
 {
     if (m == REPORT_GRAY_LOW)
-        return !is_blurred(r, k) || density_of(r, k) >= MOST_DENSE;
+        return !is_blurred(r, k) || density_of(r, k) >= RULE_DENSE;
     if (m == REPORT_GRAY_HIGH)
         return !is_weak(r, k);
     return report_metric(m)->specific;
+}
+
+/* Is all of the slide darker than the others? */
+static bool is_underexposed(const struct report_view *r, int64_t k)
+{
+    const int bright[] = {REPORT_GRAY_HIGH, REPORT_GLASS_GRAY};
+    for (int i = 0; i < 2; i++)
+        if (r->scores->of[k].z[bright[i]] < 0 && flag_of(r, k, bright[i]) > 0)
+            return true;
+    return false;
 }
 
 /* Numbers that a step of the light changes, too. */
@@ -478,6 +490,18 @@ static void say_colourless(const struct report_view *r, int64_t k, double excess
         ->picture = PICTURE_OF_SLIDE;
 }
 
+static void say_dark_place(const struct report_view *r, int64_t k, double excess, struct list *l)
+{
+    const bool black = r->slides->slide[k].metric[REPORT_GRAY] >= RULE_LEAST_BLACK;
+    char numbers[256];
+    say(l, REPORT_REVIEW, excess + (names_cause(r, k, REPORT_GRAY_LOW) ? OF_CAUSE : 0),
+        "an area is far darker than anything on the others, %s; look at it (%s)",
+        black ? "and black: lost tiles or a black pen"
+              : "and coloured: a pen, or dense stain as in a fold",
+        shown_usually(r, k, REPORT_GRAY_LOW, numbers))
+        ->picture = PICTURE_OF_SLIDE;
+}
+
 static void say_dark(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
@@ -486,16 +510,50 @@ static void say_dark(const struct report_view *r, int64_t k, double excess, stru
         ->picture = PICTURE_OF_SLIDE;
 }
 
+/* What a slide of another kind differs in: its sharpness, its stain and what follows from it. */
+static bool is_of_kind(int m)
+{
+    return is_sharpness(m) || m == REPORT_BLURRED || m == REPORT_PIECES || m == REPORT_HUE ||
+           m == REPORT_STAIN || m == REPORT_DIRECTION || m == REPORT_GRAY_LOW ||
+           m == REPORT_GRAY_HIGH;
+}
+
+/* Is slide k alone with its stain and its detail, and is no other cause known? Dark nuclei and a
+ * brown stain count as gray and as ink among slides without them. */
+static bool is_alone(const struct report_view *r, int64_t k)
+{
+    for (int m = 0; m < REPORT_METRICS; m++)
+        if (!is_of_kind(m) && m != REPORT_GRAY && m != REPORT_INK && names_cause(r, k, m) &&
+            flag_of(r, k, m) > 0)
+            return false;
+    return r->clusters->lone[k] > 0;
+}
+
+static void say_alone(const struct report_view *r, int64_t k, struct list *l)
+{
+    char hue[256], sharp[256];
+    say(l, REPORT_REVIEW, r->clusters->lone[k] + OF_KIND,
+        "unlike all other slides in stain and detail together: another stain, tissue or "
+        "magnification? Judge it apart (%s; %s)",
+        shown_usually(r, k, REPORT_HUE, hue), shown_usually(r, k, REPORT_SHARP_P50, sharp))
+        ->picture = PICTURE_OF_SLIDE;
+}
+
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
+    const bool alone = is_alone(r, k);
     /* what has a cause is not called blurred */
-    const bool explained = say_enlarged(r, k, l) || motion_of(r, k) > 0;
+    const bool explained = (!alone && say_enlarged(r, k, l)) || motion_of(r, k) > 0;
     const int said = sharpness_said(r, k);
+    if (alone)
+        say_alone(r, k, l);
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
         const bool implied =
+            (alone && is_of_kind(m)) ||
             (m == REPORT_GRAY_LOW && (is_dense(r, k) || flag_of(r, k, REPORT_GRAY) > 0)) ||
             (m == REPORT_INK && flag_of(r, k, REPORT_GRAY) > 0) ||
+            (m == REPORT_GRAY_LOW && is_underexposed(r, k)) ||
             (is_of_light(m) && flag_of(r, k, REPORT_LIGHT) > 0) ||
             ((m == REPORT_BLURRED || is_sharpness(m)) && m != said) ||
             ((m == REPORT_FINE_P50 || m == REPORT_FALL) && has_cause(r, k));
@@ -511,6 +569,8 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
             say_light(&r->slides->slide[k], excess, l);
         else if (m == REPORT_COLOURLESS)
             say_colourless(r, k, excess, l);
+        else if (m == REPORT_GRAY_LOW)
+            say_dark_place(r, k, excess, l);
         else if (m == REPORT_GLASS_GRAY && isnan(r->scores->of[k].z[m]))
             say_dark(r, k, excess, l);
         else if (m == REPORT_TWICE)
@@ -637,10 +697,10 @@ static bool has_limit(const struct report_view *r, int64_t k)
 static bool decides_alone(const struct report_view *r, int64_t k)
 {
     const struct stats_summary *s = &r->scores->pool[r->scores->of[k].pool].summary[REPORT_TISSUE];
-    const double usual_glass = 0.9, own = r->slides->slide[k].metric[REPORT_TISSUE];
+    const double own = r->slides->slide[k].metric[REPORT_TISSUE];
     char shows[64];
     if (own > 0.5)
-        return s->n >= STATS_LEAST && s->q75 < usual_glass;
+        return s->n >= STATS_LEAST && s->q75 < RULE_USUAL_GLASS;
     return s->n < STATS_LEAST || !store_doubts_tissue(s->q50, shows, sizeof shows);
 }
 

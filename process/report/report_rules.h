@@ -29,7 +29,7 @@
 #define RULE_LEAST_BLACK 0.001
 /* Noise of the glass from pixel to pixel, as a share of all: with less it is shading. */
 #define RULE_GRAIN 0.5
-/* px, and a share: periods of blocks of a codec (8, 16, 24 ...), as exactly as they are measured. */
+/* px, and a share: periods of blocks of a codec are 8, 16, 24 ... px, within what is measured. */
 #define RULE_BLOCK 8
 #define RULE_BLOCK_OFF 0.02
 /* Enlarged by software: robust z and dB of lost detail of 4 px, the least MAD (dB), and the part
