@@ -85,8 +85,8 @@ static const struct command_option table[] = {
     {"What is stored", 0, "level", "N", "level of the slide's pyramid; 0 is the finest",
      COMMAND_INT(convert.level, 0, 100), COMMAND_GIVEN(level_given)},
     {NULL, 0, "mpp", "X",
-     "instead of --level: the level that has X um per pixel; a slide without such a level is "
-     "rejected, nothing is resampled",
+     "instead of --level: the level that has X um per pixel within 10 %; a slide without such a "
+     "level is rejected, nothing is resampled",
      COMMAND_REAL(convert.mpp, 0.001, 1000)},
     {NULL, 0, "gray", NULL, "8-bit gray instead of RGB", COMMAND_FLAG(convert.gray)},
     {NULL, 0, "codec", NULL,
@@ -123,9 +123,6 @@ static const struct command_option table[] = {
     {"Advanced", 0, "slides", "N",
      "slides to convert at once, at most; fewer than cores spare a slow disk or memory",
      COMMAND_INT(slides, 1, 1024), .shown = "as many as cores"},
-    {NULL, 0, "mpp-tolerance", "F",
-     "with --mpp: how far the level's resolution may differ, relative to X",
-     COMMAND_REAL(convert.mpp_tolerance, 0, 0.9), COMMAND_GIVEN(tolerance_given)},
     {NULL, 0, "mpp-override", "X",
      "um per pixel of level 0, for slides that state none or a wrong one",
      COMMAND_REAL(convert.mpp_override, 0.001, 1000)},
@@ -136,9 +133,6 @@ static const struct command_option table[] = {
     {NULL, 0, "tissue-thresholds", "H,S",
      "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; 0,S ignores the hue",
      COMMAND_CALL(set_thresholds)},
-    {NULL, 0, "tissue-min-area", "PX",
-     "remove pieces of tissue of fewer px of the stored level, in cells of 32 x 32 px",
-     COMMAND_INT(convert.tissue.min_area, 1, INT64_C(1) << 50)},
     {NULL, 0, "keep-identifiers", NULL,
      "also store properties that identify a person, a time or an operator",
      COMMAND_FLAG(convert.keep_identifiers)},
@@ -162,7 +156,6 @@ static void set_defaults(void *ctx)
                                                               .keep = true,
                                                               .group_bytes = INT64_C(256) << 20,
                                                               .stripe_rows = 1024,
-                                                              .mpp_tolerance = 0.1,
                                                               .threads = pipe_cpus()},
                                                   .task = 1,
                                                   .tasks = 1};
@@ -235,18 +228,13 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--strict-codec has an effect with --codec keep, jpeg and j2k only");
     if (c->mpp > 0 && o->level_given)
         return err_set(e, "--level and --mpp contradict each other");
-    if (o->tolerance_given && !(c->mpp > 0))
-        return err_set(e, "--mpp-tolerance has an effect with --mpp only");
     if (c->tissue_only && c->no_tissue)
         return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
     if (c->zarr && zarr_image_check(e))
         return -1;
-    const char *rule = c->tissue.by == TISSUE_BY_THRESHOLDS ? "thresholds"
-                       : c->tissue.min_area                 ? "min-area"
-                                                            : NULL;
-    if (rule && (c->no_tissue || c->tissue_mask))
-        return err_set(e, "--%s and --tissue-%s contradict each other",
-                       c->no_tissue ? "no-tissue" : "tissue-mask", rule);
+    if (c->tissue.by == TISSUE_BY_THRESHOLDS && (c->no_tissue || c->tissue_mask))
+        return err_set(e, "--%s and --tissue-thresholds contradict each other",
+                       c->no_tissue ? "no-tissue" : "tissue-mask");
     if (c->no_tissue && c->tissue_mask)
         return err_set(e, "--no-tissue and --tissue-mask contradict each other");
     if (o->accept_damage && c->refuse_damage)

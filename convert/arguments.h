@@ -14,7 +14,7 @@
 struct arguments {
     struct convert_options convert;
     bool group_bytes_given; /* --group-bytes is on the command line */
-    bool level_given, tolerance_given;
+    bool level_given;
     const char *output, *list;
     int64_t task, tasks; /* our share of the list */
     int64_t slides;      /* at once; 0: as many as cores */

@@ -39,6 +39,8 @@ enum {
     KEPT_DEPTH = 16,   /* kept tiles per thread on their way: small, and of very unequal cost */
 };
 
+#define MPP_TOLERANCE 0.1 /* relative, of the level that --mpp takes */
+
 /* --- the rest of the store --- */
 
 /* Records damage that is not in the tiles. */
@@ -117,8 +119,8 @@ static int put_tissue(struct convert *c, struct err *e)
 {
     if (c->tissue_origin == TISSUE_NONE)
         return 0;
-    if (c->tissue_origin == TISSUE_TILES && tissue_finish(&c->tissue, e))
-        return -1;
+    if (c->tissue_origin == TISSUE_TILES)
+        tissue_finish(&c->tissue);
     if (c->tissue.none)
         return store_put_no_tissue(c->writer, no_map, e);
     const struct store_tissue t = {.cols = c->tissue.cols,
@@ -533,13 +535,12 @@ static int find_level(const char *path, const struct slide_info *i, const struct
     for (int64_t k = 1; k < i->levels; k++)
         if (distance(i, i->downsamples[k], o->mpp) < distance(i, i->downsamples[*level], o->mpp))
             *level = k;
-    if (distance(i, i->downsamples[*level], o->mpp) <= o->mpp_tolerance + 1e-9)
+    if (distance(i, i->downsamples[*level], o->mpp) <= MPP_TOLERANCE + 1e-9)
         return 0;
     list_levels(i, has, sizeof has);
     return err_set(e,
-                   "%s: no level has %g um/px within %g %%: %s; choose another --mpp, a larger "
-                   "--mpp-tolerance or a --level",
-                   path, o->mpp, o->mpp_tolerance * 100, has);
+                   "%s: no level has %g um/px within %g %%: %s; choose another --mpp or a --level",
+                   path, o->mpp, MPP_TOLERANCE * 100, has);
 }
 
 static struct slide *open_level(const struct slide_file *file, int64_t level,
@@ -556,7 +557,7 @@ static struct slide *open_level(const struct slide_file *file, int64_t level,
 
 /*
  * With o->mpp > 0: the level whose resolution is nearest to it, if both directions lie within
- * o->mpp_tolerance x o->mpp. Else level o->level. o->mpp_override > 0 replaces what the slide
+ * MPP_TOLERANCE x o->mpp. Else level o->level. o->mpp_override > 0 replaces what the slide
  * states (um per level-0 pixel). On failure NULL with a message that names the file; then
  * slide_may_pass(errno) says whether the error may pass.
  */

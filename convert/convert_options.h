@@ -17,12 +17,11 @@ struct convert_options {
     bool strict_codec;         /* reject a slide that cannot have this codec */
     bool gray;
     int64_t level;
-    double mpp;           /* um/px: takes the level that has it; 0: `level` */
-    double mpp_tolerance; /* relative */
-    double mpp_override;  /* um per level-0 px, instead of what the slide states; 0: none */
-    int64_t group_bytes;  /* of uncompressed pixels in a group */
-    int64_t stripe_rows;  /* rounded to whole chunk rows; at least one */
-    int threads;          /* at most */
+    double mpp;          /* um/px: takes the level that has it; 0: `level` */
+    double mpp_override; /* um per level-0 px, instead of what the slide states; 0: none */
+    int64_t group_bytes; /* of uncompressed pixels in a group */
+    int64_t stripe_rows; /* rounded to whole chunk rows; at least one */
+    int threads;         /* at most */
     const atomic_int *threads_now; /* how many of these may be busy now; NULL: all */
     bool force;                    /* replace an existing store */
     bool keep_identifiers;         /* store identifying properties, too */

@@ -260,8 +260,8 @@ ROI = file_of("roi.geojson", '{"type": "Feature", "properties": {"classification
               '"geometry": {"type": "Polygon", "coordinates": [[[0, 0], [600, 0], [300, 900]]]}}')
 # every option of --help, with arguments that must work
 WSI2H5_OPTIONS = {
-    "--level": ["0"], "--mpp": ["0.5"], "--mpp-tolerance": ["0.2", "--mpp", "0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
-    "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-min-area": ["2000"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
+    "--level": ["0"], "--mpp": ["0.5"], "--mpp-override": ["0.5"], "--gray": [], "--codec": ["none"], "--strict-codec": ["--codec", "jpeg"], "--stripe-rows": ["500"], "--group-bytes": ["3M"],
+    "--tissue-only": [], "--no-tissue": [], "--tissue-thresholds": ["0.5,0.1"], "--tissue-mask": [ROI], "--keep-identifiers": [], "--on-damage": ["fail"], "--threads": ["2"], "--force": [], "--json": [],
     "--progress": ["no"], "--quiet": [], "--task": ["1/1"], "--keep-tree": [], "--accept-damage": [], "--verbose": [],
     "--slides": ["1"], "--zarr": [],
     "--anonymous": None, "--key": None, "--print-inputs": None,  # check_inputs.py

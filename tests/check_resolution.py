@@ -34,11 +34,8 @@ def test_the_pixels_are_those_of_the_level():
 
 def test_no_level_is_near_enough():
     err = converted("--mpp", "0.5", status=1)
-    says(err, "pyramid.svs: no level has 0.5 um/px within 10 %: level 0 has 0.25, level 1 has 1, level 2 has 4;",
-         "--mpp-tolerance")
+    says(err, "pyramid.svs: no level has 0.5 um/px within 10 %: level 0 has 0.25, level 1 has 1, level 2 has 4; choose another --mpp or a --level")
     says(converted("--mpp", "1.2", status=1), "within 10 %")
-    expect(converted("--mpp", "1.2", "--mpp-tolerance", "0.2")["level"] == 1, "--mpp-tolerance 0.2")
-    says(converted("--mpp", "1.01", "--mpp-tolerance", "0", status=1), "within 0 %")
 
 
 def test_a_slide_without_resolution():
@@ -76,8 +73,7 @@ def test_resolutions_that_no_scanner_has():
 
 def test_options_that_make_no_sense():
     for options, words in ((["--mpp", "0"], "--mpp"), (["--mpp", "x"], "--mpp"), (["--mpp-override", "0"], "--mpp-override"),
-                           (["--mpp", "1", "--level", "0"], "contradict"), (["--mpp-tolerance", "0.2"], "--mpp only"),
-                           (["--mpp", "-1"], "--mpp"), (["--mpp", "nan"], "--mpp")):
+                           (["--mpp", "1", "--level", "0"], "contradict"), (["--mpp", "-1"], "--mpp"), (["--mpp", "nan"], "--mpp")):
         says(converted(*options, status=2), words)
 
 

@@ -230,35 +230,6 @@ def test_thresholds_are_the_definition():
     expect(0 < fewer.sum() < everything.sum(), "%d cells", fewer.sum())
 
 
-def pieces(mask):
-    """The pieces of a mask, as sets of cells that share a side or a corner."""
-    left, found = set(zip(*np.nonzero(mask))), []
-    while left:
-        todo, piece = [left.pop()], set()
-        while todo:
-            r, c = todo.pop()
-            piece.add((r, c))
-            near = {(r + i, c + j) for i in (-1, 0, 1) for j in (-1, 0, 1)} & left
-            left -= near
-            todo += near
-        found.append(piece)
-    return found
-
-
-def test_small_pieces_are_removed():
-    slide = real("CMU-1-Small-Region.svs")
-    whole, _ = mask_of(store(slide, *THRESHOLDS))
-    sizes = sorted(len(p) for p in pieces(whole))
-    expect(len(sizes) > 5 and sizes[0] == 1, "a useless slide: %s", sizes)
-    for area, cells in ((1, 1), (1024, 1), (1025, 2), (sizes[-1] * 1024, sizes[-1]), (10 ** 9, 10 ** 6)):
-        mask, attributes = mask_of(store(slide, *THRESHOLDS, "--tissue-min-area", str(area)))
-        want = np.zeros_like(whole)
-        for piece in pieces(whole):
-            for place in piece if len(piece) >= cells else ():
-                want[place] = 1
-        expect((mask == want).all() and attributes["tissue_fraction"] == want.mean(), "%d px: %d cells, not %d", area, mask.sum(), want.sum())
-
-
 def check_no_map(slide):
     out = os.path.join(tmp(), "dark.h5")
     says(run(WSI2H5, "-o", out, slide).err, "no tissue map: the slide has no bright background (fluorescence?)", "--tissue-thresholds")
@@ -351,13 +322,13 @@ def test_real_fluorescence_gets_no_map():
 
 def test_other_rules_are_not_taken_for_this_one():
     slide, out = made(*KNOWN, "--levels", "2", name="rule"), os.path.join(tmp(), "rule.h5")
-    rule = ("--tissue-thresholds", "0.5,0.1", "--tissue-min-area", "5000")
+    rule = ("--tissue-thresholds", "0.5,0.1")
     run(WSI2H5, *rule, "-o", out, slide)
-    expect(attributes_of(out)["tissue_rule"] == "thresholds 0.5,0.1015625; min-area 5000", "%s", attributes_of(out)["tissue_rule"])
-    says(run(H5SPEC, "info", out).out, "% of the slide; by thresholds 0.5,0.1015625; min-area 5000")
+    expect(attributes_of(out)["tissue_rule"] == "thresholds 0.5,0.1015625", "%s", attributes_of(out)["tissue_rule"])
+    says(run(H5SPEC, "info", out).out, "% of the slide; by thresholds 0.5,0.1015625")
     says(run(WSI2H5, *rule, "-o", out, slide).err, "1 skipped (up to date)")
-    for other in ((), rule[:2], rule[2:], ("--tissue-thresholds", "0.5,0.2", *rule[2:])):
-        says(run(WSI2H5, *other, "-o", out, slide, status=1).err, "was made with another tissue map: thresholds 0.5,0.1015625; min-area 5000", "--force")
+    for other in ((), ("--tissue-thresholds", "0.5,0.2")):
+        says(run(WSI2H5, *other, "-o", out, slide, status=1).err, "was made with another tissue map: thresholds 0.5,0.1015625", "--force")
     plain = os.path.join(tmp(), "plain.h5")
     run(WSI2H5, "-o", plain, slide)
     with h5py.File(plain, "r") as f:
@@ -534,7 +505,7 @@ def test_bad_masks():
         expect(stores_in(out) == [], "%s: %s", why, os.listdir(out))
     says(run(WSI2H5, "--tissue-mask", "/nonexistent.png", "-o", out, slide, status=2).err, "--tissue-mask /nonexistent.png: No such file")
     says(run(WSI2H5, "--tissue-mask", cases[0][0], "-o", out, slide, made("--size", "300x300"), status=2).err, "name a folder with one file per slide")
-    for rule in (("--tissue-thresholds", "0,0"), ("--tissue-min-area", "9"), ("--no-tissue",)):
+    for rule in (("--tissue-thresholds", "0,0"), ("--no-tissue",)):
         says(run(WSI2H5, "--tissue-mask", cases[0][0], *rule, "-o", out, slide, status=2).err, "contradict")
 
 
@@ -542,10 +513,7 @@ def test_bad_rules():
     out, slide = tmp(), made(*KNOWN)
     for value in ("", "1", "0.5,", ",0.5", "0.5,2", "-1,0", "a,b", "nan,0", "0.1,0.2,0.3", "0" * 40 + ",1"):
         says(run(WSI2H5, "--tissue-thresholds", value, "-o", out, slide, status=2).err, "--tissue-thresholds")
-    for value in ("0", "-5", "x", "1.5"):
-        says(run(WSI2H5, "--tissue-min-area", value, "-o", out, slide, status=2).err, "--tissue-min-area")
-    for rule in (("--tissue-thresholds", "0,0"), ("--tissue-min-area", "9")):
-        says(run(WSI2H5, "--no-tissue", *rule, "-o", out, slide, status=2).err, "--no-tissue and " + rule[0] + " contradict")
+    says(run(WSI2H5, "--no-tissue", "--tissue-thresholds", "0,0", "-o", out, slide, status=2).err, "--no-tissue and --tissue-thresholds contradict")
 
 
 BIG = ("--size", "1500x1200", "--tissue-fraction", "0.9")

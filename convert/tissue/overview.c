@@ -197,5 +197,6 @@ int overview_tissue(const struct slide_file *file, struct slide *s, const struct
     if (coarse && p.damaged)
         err_set(damage, "%" PRId64 " tile%s of level %" PRId64 " %s damaged", p.damaged,
                 p.damaged == 1 ? "" : "s", low.level, p.damaged == 1 ? "is" : "are");
-    return tissue_finish(t, e) ? -1 : 1;
+    tissue_finish(t);
+    return 1;
 }

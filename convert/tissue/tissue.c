@@ -353,47 +353,6 @@ static int otsu(const uint64_t histogram[BINS], double *share)
     return best < 0 ? BINS : (first + last) / 2 + 1;
 }
 
-/* Lists the cells of the piece that `first` belongs to and marks them with 2. */
-static int64_t list_piece(const struct tissue *t, int64_t first, int64_t *list)
-{
-    int64_t n = 0;
-    list[n++] = first;
-    t->mask[first] = 2;
-    for (int64_t k = 0; k < n; k++) {
-        const int64_t row = list[k] / t->cols, col = list[k] % t->cols;
-        for (int64_t r = row > 0 ? row - 1 : 0; r <= row + 1 && r < t->rows; r++)
-            for (int64_t c = col > 0 ? col - 1 : 0; c <= col + 1 && c < t->cols; c++)
-                if (t->mask[r * t->cols + c] == 1) {
-                    t->mask[r * t->cols + c] = 2;
-                    list[n++] = r * t->cols + c;
-                }
-    }
-    return n;
-}
-
-/* Removes pieces of tissue that are smaller than the rule says. Large ones are marked with 3 until
- * all are settled. */
-static int remove_small(struct tissue *t, struct err *e)
-{
-    const int64_t cells = t->cols * t->rows, area = TISSUE_CELL * TISSUE_CELL;
-    const int64_t least = (t->rule->min_area + area - 1) / area;
-    if (least <= 1)
-        return 0;
-    int64_t *list = memory_try((size_t)cells, sizeof *list, e);
-    if (!list)
-        return -1;
-    for (int64_t k = 0; k < cells; k++)
-        if (t->mask[k] == 1) {
-            const int64_t n = list_piece(t, k, list);
-            for (int64_t m = 0; m < n; m++)
-                t->mask[list[m]] = n >= least ? 3 : 0;
-        }
-    for (int64_t k = 0; k < cells; k++)
-        t->mask[k] = t->mask[k] == 3;
-    free(list);
-    return 0;
-}
-
 static int bin_from(double threshold)
 {
     return (int)(threshold * BINS + 0.5);
@@ -401,14 +360,11 @@ static int bin_from(double threshold)
 
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size)
 {
-    int n;
     if (r->by == TISSUE_BY_SATURATION)
-        n = snprintf(text, size, "saturation");
+        snprintf(text, size, "saturation");
     else
-        n = snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
-                     bin_from(r->s) / (double)BINS);
-    if (r->min_area > 0)
-        snprintf(text + n, size - (size_t)n, "; min-area %" PRId64, r->min_area);
+        snprintf(text, size, "thresholds %.9g,%.9g", bin_from(r->h) / (double)BINS,
+                 bin_from(r->s) / (double)BINS);
 }
 
 /* Does the cell take part in finding thresholds? */
@@ -528,7 +484,7 @@ static void mark_by_thresholds(struct tissue *t, int64_t n)
         t->mask[k] = t->mask[k] >= h && t->saturation[k] >= s;
 }
 
-int tissue_finish(struct tissue *t, struct err *e)
+void tissue_finish(struct tissue *t)
 {
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
@@ -541,15 +497,12 @@ int tissue_finish(struct tissue *t, struct err *e)
     (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_thresholds)(t, n);
     for (int64_t k = 0; t->damaged && k < n; k++)
         t->mask[k] |= t->damaged[k];
-    if (remove_small(t, e))
-        return -1;
     for (int64_t k = 0; k < n; k++)
         tissue += t->mask[k];
     t->fraction = (double)tissue / (double)n;
     tissue_sums_free(&t->band);
     free(t->saturation);
     t->saturation = NULL;
-    return 0;
 }
 
 void tissue_take(struct tissue *t, const uint8_t *mask)

@@ -43,12 +43,10 @@ struct tissue_sums {
 
 enum tissue_by { TISSUE_BY_SATURATION, TISSUE_BY_THRESHOLDS };
 
-/* The definition of tissue. All zero: the default, and pieces of any size. */
+/* The definition of tissue. All zero: the default. */
 struct tissue_rule {
     enum tissue_by by;
-    double h, s;      /* TISSUE_BY_THRESHOLDS; 0 .. 1, in steps of 1 / 256 */
-    int64_t min_area; /* px of the stored level: smaller pieces are removed. Cells that share a side
-                         or a corner are one piece; each has TISSUE_CELL x TISSUE_CELL px */
+    double h, s; /* TISSUE_BY_THRESHOLDS; 0 .. 1, in steps of 1 / 256 */
 };
 
 struct tissue {
@@ -92,15 +90,15 @@ void tissue_sums_free(struct tissue_sums *s);
 /* Adds a tile's sums to the map. What lies beyond the map's edge goes to its last cells. No tile
  * may begin above one that was added before. */
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
-/* Computes the thresholds and the mask, or sets `none`. -1: out of memory. */
-int tissue_finish(struct tissue *t, struct err *e);
+/* Computes the thresholds and the mask, or sets `none`. */
+void tissue_finish(struct tissue *t);
 /* Takes a mask from outside, [rows][cols] 1 = tissue, instead of sums; it is copied. */
 void tissue_take(struct tissue *t, const uint8_t *mask);
 /* The slide at the size of its cells or smaller, at most TISSUE_VIEW px wide and high: *rgb is
  * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 after tissue_take, or -1. */
 int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
                 struct err *e);
-/* The rule in words: "saturation", "thresholds 0.5,0.25; min-area 9000". */
+/* The rule in words: "saturation", "thresholds 0.5,0.25". */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
 /* Is there tissue in this rectangle of stored pixels? */
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
