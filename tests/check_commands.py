@@ -159,7 +159,7 @@ def test_json_of_lookup_and_tune():
     a, b = stores(2)
     rows = json_lines(run(H5SPEC, "lookup", "--json", a, b).out)
     expect(rows == [{"input": s, "kind": "store", "start": k, "end": k} for k, s in ((1, a), (2, b))], "%s", rows)
-    rows = json_lines(run(H5SPEC, "tune", "-j", "2", "--json", a, b).out)
+    rows = json_lines(run(H5SPEC, "tune", "--json", a, b).out)
     expect([r["input"] for r in rows] == [a, b], "%s", rows)
     for r in rows:
         expect(r["group_bytes"] >= 1 << 20 and r["group_bytes"] % (1 << 20) == 0, "%s", r)
@@ -357,7 +357,7 @@ def test_names_cannot_move_the_cursor():
     out = os.path.join(folder, "r\x1b[2J.h5")
     for argv in (["run", "-o", out, s], ["run", "-o", os.path.join(tmp(), "x.h5"), s, missing], ["verify", s, missing],
                  ["merge", "-o", os.path.join(tmp(), "x.h5"), out], ["lookup", s], ["lookup", missing], ["info", s, out],
-                 ["info", missing], ["tune", "-j", "1", s], ["tune", missing], ["run", "-o", folder, folder]):
+                 ["info", missing], ["tune", s], ["tune", missing], ["run", "-o", folder, folder]):
         p = run(H5SPEC, *argv, status=None)
         for text in (p.stdout if argv != ["lookup", s] else b"", p.stderr):
             expect(b"\x1b" not in text and b"\xc2\x9b" not in text and b"\r" not in text, "%s: %s", argv[0], text)

@@ -113,7 +113,6 @@ def test_bands_of_a_corpus():
             expect(text in texts(root), "%s is not in the legend", text)
     says(" ".join(texts(root)), "median of 14 slides", "25 % to 75 %", "5 % to 95 %")
     check_bands(plot(*results)[0], results)  # the same from single files
-    check_bands(plot("--band", *results[:5])[0], results[:5])
 
 
 def test_axis_fits_the_values():
@@ -334,7 +333,6 @@ def test_wrong_usage():
         (["-o", "x.svg", "--map", "--feature", "flags", r], ["--feature flags: unknown"]),
         (["-o", "x.svg", "--map", "--colours", "60:20", r], ["--colours 60:20"]),
         (["-o", "x.svg", "--map", "--colours", "60", r], ["--colours 60", "LOW:HIGH"]),
-        (["-o", "x.svg", "--map", "--band", r], ["--band", "--map"]),
     ):
         p = run(H5SPEC, "plot", *argv, status=2, cwd=tmp())
         says(p.err, "h5spec plot: ", "Try 'h5spec plot --help'", *words)
@@ -348,8 +346,7 @@ def test_wrong_inputs():
     put_file(bad, half)
     for argv, words in (([a, b], [b, "stride is 128 and 64", "parameters differ"]), ([s], [s]),
                         ([bad], [bad]), (["/nowhere/r.h5"], ["/nowhere/r.h5"]),
-                        (["--map", *corpus(2)], ["--map shows one slide", "--slide"]),
-                        (["--band", *corpus(2)], ["--band", "at least 3 slides"])):
+                        (["--map", *corpus(2)], ["--map shows one slide", "--slide"])):
         path, p = plot(*argv, status=1)
         says(p.err, *words)
         expect(os.listdir(os.path.dirname(path)) == [], "left: %s",

@@ -282,17 +282,17 @@ RUN_OPTIONS = {
 # options of the other commands; None: needs more than one argument, tested elsewhere
 OTHER_OPTIONS = {
     "merge": {"--output": None, "--force": None, "--partial": None, "--table-from": None, "--mix-mpp": None, "--allow-duplicates": None, "--skip-duplicates": None, "--json": None,
-              "--progress": None, "--quiet": None},
+              "--quiet": None},
     "info": {"--json": [], "--csv": [], "--histogram": []},
-    "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--progress": ["no"], "--quiet": []},
-    "plot": dict.fromkeys(["--output", "--json", "--title", "--slide", "--band", "--map", "--feature", "--colours"]),
+    "verify": {"--quick": [], "--threads": ["2"], "--json": [], "--quiet": []},
+    "plot": dict.fromkeys(["--output", "--json", "--title", "--slide", "--map", "--feature", "--colours"]),
     "compare": dict.fromkeys(["--limit", "--json", "--quiet", "--pairs"]),  # check_compare.py
     "map": dict.fromkeys(["--output", "--format", "--json", "--quiet", "--slide", "--partial", "--class", "--below", "--above", "--feature", "--blend", "--cell",
-                          "--colours", "--width", "--opacity", "--scores", "--patch", "--slide-size", "--patches", "--follow", "--idle",
+                          "--colours", "--opacity", "--scores", "--patch", "--slide-size", "--follow", "--idle",
                           "--memory"]),  # check_map.py, check_scores.py
     "report": dict.fromkeys(["--output", "--json", "--title", "--csv", "--multiqc", "--failed", "--left-out", "--meta", "--group", "--group-regex", "--limits",
                              "--accepted", "--strict", "--names", "--key", "--pictures", "--max-size", "--threads", "--quiet"]),  # check_report.py
-    "lookup": {"--json": []}, "tune": {"--threads": ["1"], "--json": []},
+    "lookup": {"--json": []}, "tune": {"--json": []},
 }
 EVERY_COMMAND = {"--list", "--help", "--version"}
 

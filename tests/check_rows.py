@@ -391,7 +391,7 @@ ACCIDENTS = {
     "another stride": (lambda lost: shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--stride", "64"), lost), "other parameters"),
     "a table": (lambda lost: shutil.copy(os.path.join(os.path.dirname(os.path.dirname(lost)), "corpus.h5"), lost), "is a table, too"),
 }
-OF_ROWS = (["info"], ["info", "--csv"], ["info", "--json"], ["info", "--histogram"], ["plot", "-o", "p.svg"], ["plot", "--band", "-o", "b.svg"])
+OF_ROWS = (["info"], ["info", "--csv"], ["info", "--json"], ["info", "--histogram"], ["plot", "-o", "p.svg"])
 OF_RESULTS = (["plot", "--map", "--slide", "one", "-o", "m.svg"], ["map", "-q", "-o", "maps/"], ["map", "-q", "--slide", "one", "--format", "all", "-o", "all/"],
               ["map", "-q", "--feature", "focus", "--format", "geojson", "--class", "x", "--below", "-20", "-o", "places/"], ["verify"], ["report", "-q", "-o", "r.html"],
               ["report", "-q", "--csv", "r.csv", "--multiqc", "r.json", "-o", "r.html"], ["merge", "-q", "-o", "copies.h5"], ["compare"])

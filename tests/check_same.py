@@ -46,7 +46,7 @@ SLIDES = {name: "--size 500x460 " + options for name, options in {
 ROWS = """
 none       wsi2h5 --json --codec none -o {out} {in}/slides
 keep       wsi2h5 --json -o {out} {in}/slides {in}/more
-tissue     wsi2h5 --json --codec none --tissue-only --tissue-thresholds 0.1,0.2 --tissue-min-area 9000 -o {out} {in}/slides
+tissue     wsi2h5 --json --codec none --tissue-only --tissue-thresholds 0.1,0.2 -o {out} {in}/slides
 gray       wsi2h5 --json --gray --codec deflate --stripe-rows 240 --group-bytes 200K -o {out} {in}/few {in}/slides/ihc.svs
 lz4        wsi2h5 --json --codec lz4 --stripe-rows 240 --group-bytes 1 --keep-identifiers --mpp-override 0.3 -o {out} {in}/slides
 zstd       wsi2h5 --json --codec zstd --no-tissue --threads 1 -o {out} {in}/few
@@ -54,7 +54,7 @@ zstd2      wsi2h5 --json --codec zstd --tissue-only --on-damage fail -o {out} {i
 jpeg       wsi2h5 --json --codec jpeg --strict-codec --verbose --keep-tree -o {out} {in}
 j2k        wsi2h5 --json --codec j2k --tissue-only -o {out} {in}/few {in}/slides/j2k.svs {in}/slides/precinct.svs
 level      wsi2h5 --json --level 1 --zarr -o {out} {in}/few {in}/slides/ome.svs {in}/slides/precinct.svs {in}/more/dicom
-mpp        wsi2h5 --json --mpp 2.1 --mpp-tolerance 0.2 --zarr --codec deflate --task 1/2 -o {out} {in}/slides
+mpp        wsi2h5 --json --mpp 2.1 --zarr --codec deflate --task 1/2 -o {out} {in}/slides
 mask       wsi2h5 --json --tissue-mask {in}/mask.png --tissue-only -o {out} {in}/few/rgb.svs
 outline    wsi2h5 --json --tissue-mask {in}/roi.geojson --codec none -o {out} {in}/few/rgb.svs
 secret     wsi2h5 --json --anonymous --key {out}/key.csv -o {out} {in}/few
@@ -89,15 +89,15 @@ lookup     h5spec lookup {lz4} {none}
 lookup2    h5spec lookup --json {lz4} {none}
 plot       h5spec plot --json --title T&t --map --feature fine --colours=-60:-10 -o {out}/p.svg {plain}/rgb.h5
 curves     h5spec plot --slide r* --slide t* --slide bad -o {out}/p.svg {plain}/table.h5
-band       h5spec plot --band -o {out}/p.svg {corpus}
+band       h5spec plot -o {out}/p.svg {corpus}
 map        h5spec map --json --format all --feature all --slide rgb --slide bad -o {out} {kept}
-blend      h5spec map --json --format all --feature focus_db,mean_db --blend cos --cell 32 --width 300 --opacity 30 -o {out} {kept}/ycbcr.h5
+blend      h5spec map --json --format all --feature focus_db,mean_db --blend cos --cell 32 --opacity 30 -o {out} {kept}/ycbcr.h5
 tent       h5spec map --json --format csv,tiff,png --feature std_db --blend tent --colours 5:20 -o {out} {roi}
 class      h5spec map --json --format geojson --feature mean_db --class Bright --above 44 -o {out} {plain}/rgb.h5 {plain}/tall.h5
 blurred    h5spec map --json --format geojson --feature fine_db --class Blur --blend gauss -o {out} {plain}/section.h5 {plain}/rgb.h5
 halfmap    h5spec map --json --format png,csv --partial --slide r* --slide philips -o {out} {part1}
 scores     h5spec map --json --format all --scores {in}/scores.csv --blend box -o {out} {none}/rgb.h5
-scores2    h5spec map --json --format csv,png --scores {in}/scores.csv --feature b --blend tent --cell 50 --colours 0:2 --patches 60 -o {out}
+scores2    h5spec map --json --format csv,png --scores {in}/scores.csv --feature b --blend tent --cell 50 --colours 0:2 -o {out}
 scores3    h5spec map --json --format csv --scores {in}/wrong.csv --partial --patch 200 --slide-size 900x800 -o {out}
 compare    h5spec compare --json {plain}/table.h5 {twice}/two.h5
 compare2   h5spec compare --limit 0.001 {plain}/rgb.h5 {masked}/rgb.h5

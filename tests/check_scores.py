@@ -349,14 +349,6 @@ def test_temporary_files_are_made_in_tmpdir():
         os.rmdir(lost)
 
 
-def test_strict_and_lenient_about_the_number_of_patches():
-    rows = patches(20)
-    says(run(H5SPEC, "map", "--scores", table(rows), "--patches", "25", "-o", tmp(), status=1).err, "has 20 patches, not 25")
-    out = draw(table(rows), "--patches", "25", "--partial", formats="geojson,png,tiff")
-    says(json_in(os.path.join(out, "slide.geojson"))["lacks"], "20 of 25 patches")
-    same(draw(table(rows), "--patches", "20"), draw(table(rows)))
-
-
 def test_wrong_options():
     path = table(patches(5))
     result = spectrum(store(made("--size", "%dx%d" % SIZE, name="scores")))
@@ -364,7 +356,7 @@ def test_wrong_options():
                            (("--idle", "3"), "without --follow"), (("--slide-size", "5x5", result), "without a store or result"),
                            (("--slide", "a", "--slide", "b"), "once"), ((result, result), "one slide")):
         says(run(H5SPEC, "map", "--scores", path, "-o", tmp(), *options, status=2).err, words)
-    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--patches", "5"), ("--follow",), ("--idle", "5"), ("--memory", "1M")):
+    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--follow",), ("--idle", "5"), ("--memory", "1M")):
         says(run(H5SPEC, "map", "-o", tmp(), *option, result, status=2).err, option[0] + " has no effect without --scores")
     says(run(H5SPEC, "map", "--scores", path, "--feature", "tumour", "-o", tmp(), status=1).err, "has no column tumour")
 
@@ -407,7 +399,7 @@ growing.most = math.inf
 def test_a_file_that_grows_gives_the_maps_of_the_whole_file():
     rows = patches(200)
     want = draw(table(rows), formats="csv,geojson")
-    for options, last in ((("--idle", "30"), "#end\n"), (("--patches", "200", "--idle", "30"), ""), (("--idle", "0.5"), "")):
+    for options, last in ((("--idle", "30"), "#end\n"), (("--idle", "0.5"), "")):
         path = os.path.join(tmp(), "slide.csv")
         out, seen = growing(path, rows, *options, last=last)
         same(want, out)
@@ -422,9 +414,6 @@ def test_a_file_that_grows_gives_the_maps_of_the_whole_file():
 
 def test_following_ends_with_a_reason():
     rows = patches(30)
-    path = os.path.join(tmp(), "slide.csv")
-    growing(path, rows, "--patches", "40", "--idle", "0.3", last="", status=1)
-    says(growing.err, "has 30 patches, not 40")
     says(run(H5SPEC, "map", "--scores", os.path.join(tmp(), "never.csv"), "--follow", "--idle", "0.2", "-o", tmp(), status=1).err, "No such file")
     np.save(os.path.join(tmp(), "a.npy"), np.array(rows))
     npy = os.path.join(tmp(), "a.npy")

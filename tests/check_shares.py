@@ -210,16 +210,18 @@ def test_memory_does_not_grow_with_the_number_of_stores():
 
 def test_tune():
     s = store(made("--size", "1200x1600", name="tune"))
-    p = run(H5SPEC, "tune", "-j", "2", s)
+    p = run(H5SPEC, "tune", s)
     rows = [line.split() for line in p.out.splitlines() if re.match(r" *[\d.]+ [KM]iB ", line)]
-    expect([(int(r[2]), r[3]) for r in rows] == [(n, t) for n in (240, 480, 960, 1600) for t in "12"], "rows, threads: %s", rows)
+    threads = sorted({int(r[3]) for r in rows})
+    expect(threads[0] == 1 and [(int(r[2]), int(r[3])) for r in rows] == [(n, t) for n in (240, 480, 960, 1600) for t in threads],
+           "rows, threads: %s", rows)
     expect(all(float(r[5]) > 0 for r in rows), "warm: %s", rows)
-    expect(all(float(r[-2]) > 1 for r in rows[4:]), "reading window by window was not slower: %s", rows)
+    expect(all(float(r[-2]) > 1 for r in rows[2 * len(threads):]), "reading window by window was not slower: %s", rows)
     (size,) = re.findall(r"^--group-bytes (\d+)M$", p.out, re.M)
     run(WSI2H5, "-q", "-o", tmp(), "--group-bytes", size + "M", made("--size", "1200x1600", name="tune"))
     if os.path.isdir("/dev/shm"):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as d:
-            says(run(H5SPEC, "tune", "-j", "1", shutil.copy(s, d)).out, "so these are speeds of cached data")
+            says(run(H5SPEC, "tune", shutil.copy(s, d)).out, "so these are speeds of cached data")
     damaged = flipped(s, os.path.getsize(s) // 2)
     says(run(H5SPEC, "tune", damaged, status=1).err, damaged, "CRC mismatch in chunk")
     p = subprocess.Popen([H5SPEC, "tune", s], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

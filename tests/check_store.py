@@ -318,7 +318,7 @@ def test_cold_files_of_other_owners():
             raise Skip("the pages stay in memory here")
     # a recent kernel may have read the pages when it answers, and then tune cannot know
     for _ in range(10):
-        p = run(program, "tune", "-j", "1", path, preexec_fn=nobody, cwd="/")
+        p = run(program, "tune", path, preexec_fn=nobody, cwd="/")
         if "page cache" not in p.out:
             return
     raise Failed("never cold: %s" % p.out)

@@ -25,8 +25,8 @@ struct arguments {
     struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
     bool json;
-    bool format, width, opacity, quiet; /* given */
-    bool blend, memory, idle;           /* the same */
+    bool format, opacity, quiet; /* given */
+    bool blend, memory, idle;    /* the same */
 };
 
 /* --- options that take more than a value --- */
@@ -172,12 +172,9 @@ static const struct command_option rows[] = {
     {NULL, 0, "slide-size", "WxH",
      "size of the slide at level 0, px, without a RESULT (default: as far as the patches go)",
      COMMAND_CALL(set_size)},
-    {NULL, 0, "patches", "N",
-     "FILE has N patches when it is complete; without them it is rejected, or partial",
-     COMMAND_INT(setup.scores.patches, 1, 1e15)},
     {NULL, 0, "follow", NULL,
-     "wait while FILE, a CSV table, grows: until it has N patches, a line #end, or has not grown "
-     "for --idle seconds. With --partial the maps are written again and again meanwhile",
+     "wait while FILE, a CSV table, grows: until it has a line #end, or has not grown for --idle "
+     "seconds. With --partial the maps are written again and again meanwhile",
      COMMAND_FLAG(setup.scores.follow)},
     {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for so long",
      COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
@@ -186,8 +183,6 @@ static const struct command_option rows[] = {
      "which all weights give the same if the stride is half a window). Scores: any (default: 32 px "
      "or more, with which a map has at most 1,024 cells per side)",
      COMMAND_INT(setup.cell, 1, SCORES_MOST_SIZE)},
-    {NULL, 0, "width", "PX", "width of overlays, at most", COMMAND_INT(setup.width, 16, 65536),
-     COMMAND_GIVEN(width)},
     {NULL, 0, "memory", "BYTES",
      "for the cells of --scores; where they need more, FILE is read several times",
      COMMAND_BYTES(setup.scores.memory, 1 << 16, INT64_C(1) << 40), COMMAND_GIVEN(memory)},
@@ -197,12 +192,9 @@ static const struct command_option rows[] = {
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx =
-        (struct arguments){.setup = {.below = NAN,
-                                     .above = NAN,
-                                     .width = 2048,
-                                     .opacity = 60,
-                                     .scores = {.idle = 60, .memory = 64 << 20}}};
+    *(struct arguments *)ctx = (struct arguments){
+        .setup = {
+            .below = NAN, .above = NAN, .opacity = 60, .scores = {.idle = 60, .memory = 64 << 20}}};
 }
 
 const struct command map_options = {
@@ -262,13 +254,12 @@ static int check_single(struct arguments *a, int format, struct err *e)
 static int check_no_scores(const struct arguments *a, struct err *e)
 {
     const struct map_scores_setup *s = &a->setup.scores;
-    const char *option = s->patch     ? "--patch"
-                         : s->width   ? "--slide-size"
-                         : s->patches ? "--patches"
-                         : s->follow  ? "--follow"
-                         : a->idle    ? "--idle"
-                         : a->memory  ? "--memory"
-                                      : NULL;
+    const char *option = s->patch    ? "--patch"
+                         : s->width  ? "--slide-size"
+                         : s->follow ? "--follow"
+                         : a->idle   ? "--idle"
+                         : a->memory ? "--memory"
+                                     : NULL;
     if (option)
         return err_set(e, "%s has no effect without --scores", option);
     if (a->files.n == 0)
@@ -343,9 +334,8 @@ static int check(struct arguments *a, struct err *e)
                        s->high, least, s->scores.path ? "" : " dB");
     if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
         return err_set(e, "--colours has no effect without pictures");
-    if ((a->width || a->opacity) && !s->formats[MAP_OVERLAY])
-        return err_set(e, "%s has no effect without --format overlay",
-                       a->width ? "--width" : "--opacity");
+    if (a->opacity && !s->formats[MAP_OVERLAY])
+        return err_set(e, "--opacity has no effect without --format overlay");
     return 0;
 }
 

@@ -24,7 +24,7 @@ struct map_scores_setup {
     const char *path; /* NULL: maps of results */
     char **names;     /* [n_names] values that are wanted; owned by the command */
     int n_names;
-    int64_t patch, width, height, memory, patches; /* score_map.h */
+    int64_t patch, width, height, memory; /* score_map.h */
     bool follow;
     double idle; /* s */
 };
@@ -45,7 +45,6 @@ struct map_setup {
     double below, above;    /* what belongs to the regions; NAN: not given */
     bool range;             /* low and high are given, for the only feature */
     double low, high;
-    int64_t width;   /* of overlays, px, at most */
     int64_t opacity; /* of overlays, percent */
     struct map_scores_setup scores;
 };
@@ -79,7 +78,6 @@ struct map_done {
 struct map_picture_setup {
     int map;          /* a feature (map_source.h) */
     double low, high; /* ends of the colours */
-    int64_t width;    /* of an overlay, px, at most */
     int opacity;      /* of an overlay, 0 to 255 */
 };
 

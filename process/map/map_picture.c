@@ -436,7 +436,10 @@ int map_picture_draw(const struct map_slide *m, const struct map_picture_setup *
     return bad;
 }
 
-enum { OVERLAY_LEVEL = 1 }; /* of deflate: rows repeat, so more does not help */
+enum {
+    OVERLAY_LEVEL = 1,    /* of deflate: rows repeat, so more does not help */
+    OVERLAY_WIDTH = 2048, /* px, at most */
+};
 
 static int64_t height_for(int64_t w, int64_t slide_width, int64_t slide_height)
 {
@@ -444,13 +447,12 @@ static int64_t height_for(int64_t w, int64_t slide_width, int64_t slide_height)
     return h < 1 ? 1 : llround(h);
 }
 
-/* The size of an overlay: of the widths from 7/8 of `most` to `most` that with which the aspect is
- * the slide's best, the largest of several; but not larger than the slide. */
-static void overlay_size(int64_t slide_width, int64_t slide_height, int64_t most, int64_t *width,
-                         int64_t *height)
+/* The size of an overlay: of the widths from 7/8 of OVERLAY_WIDTH to it that with which the aspect
+ * is the slide's best, the largest of several; but not larger than the slide. */
+static void overlay_size(int64_t slide_width, int64_t slide_height, int64_t *width, int64_t *height)
 {
     double best = INFINITY;
-    most = most < slide_width ? most : slide_width;
+    const int64_t most = slide_width < OVERLAY_WIDTH ? slide_width : OVERLAY_WIDTH;
     for (int64_t w = most; w > most - most / 8 || w == most; w--) {
         const int64_t h = height_for(w, slide_width, slide_height);
         const double off = (double)llabs(h * slide_width - w * slide_height) / (double)w;
@@ -490,7 +492,7 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
     const struct map_slide *m = o->m;
     uint32_t palette[COLOURS_PALETTE];
     char title[1100];
-    overlay_size(m->s.width, m->s.height, p->width, &o->width, &o->height);
+    overlay_size(m->s.width, m->s.height, &o->width, &o->height);
     colours_palette(palette, p->opacity);
     text_fit(title, sizeof title, m->s.name, text_columns(m->s.name));
     const struct png_file_text texts[] = {{"Title", title},

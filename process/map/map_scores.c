@@ -112,8 +112,7 @@ static int look(struct map_follow *f, struct err *e)
 
 static bool is_complete(const struct map_follow *f)
 {
-    return f->ended || (f->o->patches && f->rows >= f->o->patches) ||
-           clock_now() - f->changed >= f->o->idle;
+    return f->ended || clock_now() - f->changed >= f->o->idle;
 }
 
 /* Waits until the file has grown: 0, maps may be made of its first `whole` bytes; or is complete:
@@ -234,7 +233,6 @@ static struct score_map_setup map_setup_of(const struct map_setup *setup, const 
                                     .cell = setup->cell,
                                     .side = SCORES_SIDE,
                                     .memory = o->memory,
-                                    .patches = o->patches,
                                     .lenient = setup->partial};
 }
 

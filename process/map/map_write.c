@@ -158,7 +158,6 @@ static int write_content(const struct content *c, struct text_file *file, struct
     struct map_picture_setup p = {.map = c->maps[0],
                                   .low = o->low,
                                   .high = o->high,
-                                  .width = o->width,
                                   .opacity = (int)(o->opacity * 255 + 50) / 100};
     if (!o->range)
         map_feature_range(c->m, p.map, &p.low, &p.high);

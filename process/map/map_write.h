@@ -32,8 +32,8 @@ int map_output(const struct map_setup *setup, const struct map_slide *m, const i
  * The slide is that of a store or a result, if one is given. A result with several slides has the
  * slide of the name that --slide gives, or of the name of the file of scores.
  *
- * --follow waits while the file grows. It is complete when it has a line "#end" or the number of
- * patches that is expected, or when nothing was appended for some time. With --partial the maps
+ * --follow waits while the file grows. It is complete when it has a line "#end", or when
+ * nothing was appended for some time. With --partial the maps
  * are written again and again meanwhile, marked as partial; else once. Either way the last maps are
  * those that a run without --follow makes of the whole file.
  */

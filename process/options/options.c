@@ -78,9 +78,6 @@ static int add_class(void *ctx, const char *name, struct err *e)
 
 #define LIST OPTIONS_LIST("Input")
 #define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
-#define THREADS(text) {"Computing", 'j', "threads", "N", text, COMMAND_THREADS(threads)}
-#define PROGRESS {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal", \
-                  COMMAND_WORD(progress)}
 #define DUPLICATES {"Advanced", 0, "allow-duplicates", NULL, \
                     "accept several stores of one slide; each is counted", \
                     COMMAND_FLAG(allow_duplicates)}
@@ -134,7 +131,9 @@ static const struct command_option run_rows[] = {
      "number of threads; if -o is a folder, several stores are computed at once on a CPU, each in "
      "a process of its own, and beside GPUs up to 8 processes write results",
      COMMAND_THREADS(threads)},
-    JSON("Messages", "print one JSON line per store on standard output"), PROGRESS, OPTIONS_QUIET,
+    JSON("Messages", "print one JSON line per store on standard output"), 
+    {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal",
+     COMMAND_WORD(progress)}, OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
      COMMAND_CALL(set_groups)},
@@ -169,7 +168,7 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
     JSON("Messages", "print a JSON line about each output, with what "
-     "became of each input"), PROGRESS, OPTIONS_QUIET,
+     "became of each input"), OPTIONS_QUIET,
     DUPLICATES, MIX_MPP,
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
@@ -187,17 +186,16 @@ static const struct command_option info_rows[] = {
     COMMAND_LAST_ROWS};
 
 static const struct command_option verify_rows[] = {
-    LIST, THREADS("number of threads"),
+    LIST, {"Computing", 'j', "threads", "N", "number of threads", COMMAND_THREADS(threads)},
     {NULL, 0, "quick", NULL, "compute the checksums of chunks only; do not unpack them",
      COMMAND_FLAG(quick)},
-    JSON("Messages", "print one JSON line per file"), PROGRESS, OPTIONS_QUIET, COMMAND_LAST_ROWS};
+    JSON("Messages", "print one JSON line per file"), OPTIONS_QUIET, COMMAND_LAST_ROWS};
 
 static const struct command_option lookup_rows[] = {
     LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
 
 static const struct command_option tune_rows[] = {
-    LIST, THREADS("most threads to try"),
-    JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
+    LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
 {

@@ -37,7 +37,6 @@ struct plot_setup {
     const char *const *patterns; /* [n_patterns] names or patterns of slides; none: all */
     int n_patterns;
     const char *title;        /* NULL: the slide's name or the number of slides; "": no title */
-    bool band;                /* draw the bands for any number of slides from 3 */
     bool map;                 /* add a map of the only slide */
     int feature;              /* enum result_map_number; -1: focus, or mean without it */
     bool colours;             /* map_low and map_high are set */
@@ -408,11 +407,7 @@ static int make(struct plot *p, struct err *e)
     const unsigned maps = RESULT_WITH_MAP(map_of(o)) | RESULT_WITH_MAP(RESULT_TISSUE);
     if (curves_load(&p->c, o->files, o->n_files, o->patterns, o->n_patterns, o->map ? maps : 0, e))
         return -1;
-    if (o->band && p->c.n < 3)
-        return err_set(e, "--band: needs at least 3 slides with counted windows, not %" PRId64,
-                       p->c.n);
-    const bool band = o->band || p->c.n > PLOT_MOST_CURVES;
-    plot_histogram_make(&p->histogram, &p->c, band, LEFT, RIGHT);
+    plot_histogram_make(&p->histogram, &p->c, p->c.n > PLOT_MOST_CURVES, LEFT, RIGHT);
     if (o->map)
         lay_out_map(p);
     add_parameters(p);
@@ -480,11 +475,8 @@ static const struct command_option rows[] = {
     {"Map", 0, "map", NULL, "add a map of the windows of a single slide", COMMAND_FLAG(setup.map)},
     {NULL, 0, "feature", "NAME", "what the map shows; focus is sharpness (default: focus)",
      .words = feature_words, COMMAND_CALL(set_feature)},
-    {"Advanced", 0, "band", NULL,
-     "draw median and bands of 3 slides and more, not a curve per slide (always done for more "
-     "than 12)",
-     COMMAND_FLAG(setup.band)},
-    {NULL, 0, "colours", "LOW:HIGH", "dB at the ends of the map's colours (default: %s for focus)",
+    {"Advanced", 0, "colours", "LOW:HIGH",
+     "dB at the ends of the map's colours (default: %s for focus)",
      COMMAND_SPAN(setup.map_low, -1000, 1000), COMMAND_GIVEN(setup.colours)},
     COMMAND_LAST_ROWS};
 
@@ -519,8 +511,6 @@ static int check(const struct arguments *a, struct err *e)
     if (a->setup.colours && !(a->setup.map_high - a->setup.map_low >= 0.01))
         return err_set(e, "--colours %g:%g: HIGH must be above LOW by 0.01 dB or more",
                        a->setup.map_low, a->setup.map_high);
-    if (a->setup.band && a->setup.map)
-        return err_set(e, "--band is for several slides, --map for one: choose one of them");
     if ((a->setup.colours || a->setup.feature >= 0) && !a->setup.map)
         return err_set(e, "%s has no effect without --map; add it",
                        a->setup.colours ? "--colours" : "--feature");

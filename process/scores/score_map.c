@@ -512,22 +512,6 @@ static int fill(struct pass *p, struct err *e)
 
 /* --- all --- */
 
-static int check_count(const struct score_map_setup *o, struct score_map *m, struct err *e)
-{
-    char bad[64] = "";
-    if (m->bad)
-        snprintf(bad, sizeof bad, "%" PRId64 " row%s left out", m->bad, m->bad == 1 ? "" : "s");
-    snprintf(m->missing, sizeof m->missing, "%s", bad);
-    if (!o->patches || m->patches == o->patches)
-        return 0;
-    snprintf(m->missing, sizeof m->missing, "%" PRId64 " of %" PRId64 " patches%s%s", m->patches,
-             o->patches, *bad ? ", " : "", bad);
-    return o->lenient
-               ? 0
-               : err_set(e, "%s: has %" PRId64 " patches, not %" PRId64 "; --partial maps them",
-                         o->path, m->patches, o->patches);
-}
-
 int score_map_make(const struct score_map_setup *o, struct score_map *m, struct err *e)
 {
     *m = (struct score_map){.smallest = o->file.patch, .largest = 0};
@@ -542,8 +526,10 @@ int score_map_make(const struct score_map_setup *o, struct score_map *m, struct 
         memcpy(m->name[k], score_file_name(p.file, k), SCORES_NAME);
         m->low[k] = m->high[k] = NAN;
     }
-    const int bad =
-        survey(&p, e) || check_count(o, m, e) || set_cells(o, m, e) || (m->cols && fill(&p, e));
+    const int bad = survey(&p, e) || set_cells(o, m, e) || (m->cols && fill(&p, e));
+    if (m->bad)
+        snprintf(m->missing, sizeof m->missing, "%" PRId64 " row%s left out", m->bad,
+                 m->bad == 1 ? "" : "s");
     score_file_close(p.file);
     return bad ? -1 : 0;
 }

@@ -55,7 +55,6 @@ struct score_map_setup {
     int64_t cell;          /* px; 0: 32 times the power of 2 that makes SCORES_SIDE cells at most */
     int64_t side;          /* cells along the longer side that this power makes at most */
     int64_t memory;        /* bytes of a band of cells */
-    int64_t patches;       /* that the file is to have; 0: any number */
     bool lenient; /* rows that cannot be used are left out and counted; else they are an error */
 };
 enum { SCORES_SIDE = 1024, SCORES_MOST_CELLS = 1 << 28, SCORES_MOST_SIDE = 1 << 16 };

@@ -111,7 +111,7 @@ def merge_results(corpus, done):
     options = ["--allow-duplicates" if corpus.has("allow_duplicates") else "--skip-duplicates"]
     options += ["--mix-mpp"] if "--mix-mpp" in corpus.settings["h5spec"] else []
     of = {corpus.result(r): r for r in done}
-    p = ask(program("h5spec"), "merge", "--json", "-q", "--progress", "no", "--force", *options, "-o", corpus.out + "/", "--list", "-",
+    p = ask(program("h5spec"), "merge", "--json", "-q", "--force", *options, "-o", corpus.out + "/", "--list", "-",
             given="".join(q + "\n" for q in of))
     made = list(json_rows(p.stdout.split("\n")))
     bad = [row for row in made if row.get("status") != "done"]

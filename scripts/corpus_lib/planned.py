@@ -87,7 +87,7 @@ def join_parts(corpus):
         if not all(not_older(os.stat(part), store) for part in parts):
             say("%s: parts of its result are older than its store and are left" % r.name)
             continue
-        p = ask(program("h5spec"), "merge", "-q", "--progress", "no", "-o", corpus.result(r), "--list", "-",
+        p = ask(program("h5spec"), "merge", "-q", "-o", corpus.result(r), "--list", "-",
                 given="".join(part + "\n" for part in parts))
         if p.returncode:
             say("%s: parts of its result are not joined: %s" % (r.name, p.stderr.strip().split("\n")[0]))
