@@ -63,7 +63,6 @@ struct outcomes {
     int64_t memory;                           /* the processes' peaks, bytes */
 };
 
-/* -1: out of memory. */
 static int outcomes_begin(struct outcomes *r, const struct arguments *o, struct err *e)
 {
     *r = (struct outcomes){.o = o, .begun = clock_now()};

@@ -107,9 +107,9 @@ int64_t gds_read(struct spectrum_file *f, void *d_memory, size_t at, uint64_t of
 /* "gds" if all reads so far were GPUDirect Storage's, else "gds-compat". */
 static const char *mode(void)
 {
-    CUfileStatsLevel3_t *s = calloc(1, sizeof *s);
+    CUfileStatsLevel3_t *s = memory_need(1, sizeof *s);
     uint64_t reads = 0, posix = 0;
-    if (s && cuFileGetStatsL3(s).err == CU_FILE_SUCCESS)
+    if (cuFileGetStatsL3(s).err == CU_FILE_SUCCESS)
         for (uint32_t k = 0; k < s->num_gpus; k++) {
             reads += s->per_gpu_stats[k].n_p2p_reads + s->per_gpu_stats[k].n_nvfs_reads;
             posix += s->per_gpu_stats[k].n_posix_reads;

@@ -373,18 +373,15 @@ static int send_marked(const struct way *w, struct chunks_extent x, int64_t n, s
     return r;
 }
 
-/* Room for marks of n chunks; NULL without memory. */
-static uint8_t *marks_for(const struct way *w, int64_t n, struct err *e)
+/* Makes room for marks of n chunks. */
+static void make_marks(const struct way *w, int64_t n)
 {
     struct loader_marks *t = &w->loader->marks[w->thread->number];
     if ((size_t)n > t->room) {
         free(t->left);
-        t->left = (uint8_t *)malloc((size_t)n);
-        t->room = t->left ? (size_t)n : 0;
+        t->left = (uint8_t *)memory_need((size_t)n, 1);
+        t->room = (size_t)n;
     }
-    if (!t->left)
-        err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(band_chunks(w)->store));
-    return t->left;
 }
 
 /* Where stored chunks go: to their places if they are pixels, else to the kernels that unpack
@@ -430,9 +427,9 @@ static int64_t send_some_packed(const struct way *w, struct chunks_extent x, str
         const int r = send_left(w, x.row, x.col, HOST_DECODED_ROOM, e);
         return r ? r : 1;
     }
-    if (chunks_load_stored(band_chunks(w), &w->thread->scratch, x, b.memory, &stored, e) ||
-        !marks_for(w, x.n, e))
+    if (chunks_load_stored(band_chunks(w), &w->thread->scratch, x, b.memory, &stored, e))
         return SPECTRUM_BAD_STORE;
+    make_marks(w, x.n);
     if (check_enter(l->device, e))
         return -1;
     staging_sent(l->staging, b.number, l->copies);
@@ -471,8 +468,7 @@ static int64_t read_some(const struct way *w, struct chunks_extent x, struct err
     const int thread = w->thread->number;
     const double begun = clock_now();
     uint8_t *from;
-    if (!marks_for(w, x.n, e))
-        return SPECTRUM_BAD_STORE;
+    make_marks(w, x.n);
     x.n = read_chunks(w, x, &from, e);
     w->thread->scratch.read_seconds += clock_now() - begun;
     if (x.n < 0)

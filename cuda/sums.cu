@@ -1,6 +1,8 @@
 /* sums.cu - see sums.h. */
 #include "cuda/sums.h"
 
+#include "common/base/memory.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -171,13 +173,11 @@ void feature_sums_window(const struct feature_sums *s, const struct spectrum_ban
     w->column_step = (uint8_t)step;
 }
 
-int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
-                      const struct spectrum_band *b, struct result_counts *counts, struct err *e)
+void feature_sums_take(const struct feature_sums *s, const struct result_params *p,
+                       const struct spectrum_band *b, struct result_counts *counts)
 {
     const size_t n = result_spectrum_sums(p);
-    uint32_t *turned = (uint32_t *)malloc(n * sizeof *turned);
-    if (!turned)
-        return err_memory(e);
+    uint32_t *turned = (uint32_t *)memory_need(n, sizeof *turned);
     for (int o = 0; o < FEATURES_OCTAVES; o++)
         counts->octaves[o] += s->octaves[o];
     for (int kind = 0; kind < FEATURES_SAMPLES; kind++) {
@@ -185,7 +185,6 @@ int feature_sums_take(const struct feature_sums *s, const struct result_params *
         spectrum_add_sample(p, b, (enum features_sample)kind, turned, sampled(b, kind));
     }
     free(turned);
-    return 0;
 }
 
 /* --- opening and closing --- */
@@ -379,8 +378,9 @@ int sums_take(struct sums_set *s, const struct spectrum_band *d, struct result_c
 {
     const struct sums *t = sums_of(s, d);
     const int64_t bins = s->params->bins;
-    if (check_sums(s, d, e) || feature_sums_take(&t->features, s->params, d, counts, e))
+    if (check_sums(s, d, e))
         return -1;
+    feature_sums_take(&t->features, s->params, d, counts);
     counts->windows += expected_windows(d);
     counts->underflow += t->histogram[0];
     counts->overflow += t->histogram[bins + 1];

@@ -49,8 +49,8 @@ int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
 void feature_sums_window(const struct feature_sums *s, const struct spectrum_band *b, int64_t k,
                          struct spectrum_window *w);
 /* The sums are on the host: adds them to *counts and to the band's spectra. */
-int feature_sums_take(const struct feature_sums *s, const struct result_params *p,
-                      const struct spectrum_band *b, struct result_counts *counts, struct err *e);
+void feature_sums_take(const struct feature_sums *s, const struct result_params *p,
+                       const struct spectrum_band *b, struct result_counts *counts);
 
 /*
  * --- for each band in progress a histogram and sums per window, on the device and, page-locked, on

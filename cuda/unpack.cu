@@ -175,9 +175,7 @@ int unpack_reserve(struct unpack *u, const struct spectrum_band *b, int halved, 
     u->room.restarts = std::max(had.restarts, want.restarts);
     u->room.own = std::max(had.own, want.own);
     u->room.planes = std::max(had.planes, want.planes);
-    u->list = (struct unpack_tile *)malloc((size_t)u->room.tiles * sizeof *u->list);
-    if (!u->list)
-        return err_memory(e);
+    u->list = (struct unpack_tile *)memory_need((size_t)u->room.tiles, sizeof *u->list);
     if (CU(u->device, jpeg_prepare(u->shared_bytes), e) ||
         CU(u->device, cudaMallocHost((void **)&u->locked, lay_out_host(u, NULL)), e) ||
         CU(u->device, cudaMalloc((void **)&u->d_memory, lay_out_device(u, NULL)), e))
@@ -248,21 +246,15 @@ static int find_like(const struct unpack *u, const struct jpeg_geometry *g,
     return none;
 }
 
-/* Keeps the header of a chunk that begins at `bytes`: what u->other says of it. NULL: there is no
- * memory. */
+/* Keeps the header of a chunk that begins at `bytes`: what u->other says of it. */
 static struct unpack_header *keep_header(struct unpack *u, const uint8_t *bytes, bool handled,
                                          const struct jpeg_geometry *g)
 {
     struct unpack_header *h = &u->headers[u->n_headers];
     *h = {};
     h->n = u->other.scan_offset;
-    h->bytes = (uint8_t *)malloc(h->n);
-    h->parsed = (struct jpeg_header *)malloc(sizeof *h->parsed);
-    if (!h->bytes || !h->parsed) {
-        free(h->bytes);
-        free(h->parsed);
-        return NULL;
-    }
+    h->bytes = (uint8_t *)memory_need(h->n, 1);
+    h->parsed = (struct jpeg_header *)memory_need(1, sizeof *h->parsed);
     memcpy(h->bytes, bytes, h->n);
     *h->parsed = u->other;
     h->handled = handled;
@@ -317,10 +309,8 @@ static int take_other(struct unpack *u, const struct spectrum_band *b, const uin
         return HOST_DECODED_FORM;
     const bool handled = handles(u, &u->other, b, &g, &u->other_set);
     t->set = handled ? find_like(u, &g, &u->other_set, true, -1) : -1;
-    if (u->n_headers < (t->set < 0 ? UNPACK_SETS : UNPACK_SETS / 2)) {
-        struct unpack_header *h = keep_header(u, bytes, handled, &g);
-        return h ? take_kept(u, h, t, head) : HOST_DECODED_ROOM;
-    }
+    if (u->n_headers < (t->set < 0 ? UNPACK_SETS : UNPACK_SETS / 2))
+        return take_kept(u, keep_header(u, bytes, handled, &g), t, head);
     if (t->set < 0)
         return handled ? HOST_DECODED_TABLES : HOST_DECODED_FORM;
     t->own = true;

@@ -111,7 +111,7 @@ static void end_mine(void)
     end_members(mine);
 }
 
-struct crew *crew_create(const struct crew_setup *s, struct err *e)
+struct crew *crew_create(const struct crew_setup *s)
 {
     struct crew *c = memory_need(1, sizeof *c);
     const size_t n = (size_t)s->members;
@@ -124,17 +124,13 @@ struct crew *crew_create(const struct crew_setup *s, struct err *e)
     c->answer = memory_need(1, s->answer_bytes);
     c->seats =
         mmap(NULL, n * sizeof *c->seats, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c->seats == MAP_FAILED)
+        memory_end();
     for (size_t k = 0; k < n; k++)
         c->members[k].item = NO_ITEM;
-    if (c->seats != MAP_FAILED) {
-        mine = c;
-        memory_before_end(end_mine);
-        return c;
-    }
-    err_sys(e, "out of memory");
-    c->seats = NULL;
-    crew_free(c);
-    return NULL;
+    mine = c;
+    memory_before_end(end_mine);
+    return c;
 }
 
 /* The seat for another item: an idle member's, else an empty one. -1: there is none. */

@@ -64,7 +64,7 @@ struct crew_event {
 
 struct crew;
 /* Forks nobody yet. There is one crew at a time. */
-struct crew *crew_create(const struct crew_setup *s, struct err *e);
+struct crew *crew_create(const struct crew_setup *s);
 /* Ends the members, those that still work by a signal, and waits for them: at most about a second,
  * then they are killed. NULL is allowed. */
 void crew_free(struct crew *c);

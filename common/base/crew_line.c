@@ -241,21 +241,19 @@ int crew_line_finish(struct crew_line *l, struct err *e)
     return l->undone ? stop_check(e) : 0;
 }
 
-static struct crew_line *open_line(const struct crew_line_setup *s, struct err *e)
+static struct crew_line *create(const struct crew_line_setup *s)
 {
     struct crew_line *l = memory_need(1, sizeof *l);
     *l = (struct crew_line){.s = s};
     l->entries = memory_need((size_t)s->items, sizeof *l->entries);
-    if ((l->crew = crew_create(&s->crew, e)))
-        return l;
-    crew_line_close(l, NULL);
-    return NULL;
+    l->crew = crew_create(&s->crew);
+    return l;
 }
 
 struct crew_line *crew_line_open(const struct crew_line_setup *s, struct err *e)
 {
-    struct crew_line *l = open_line(s, e);
-    if (!l || !crew_fill(l->crew, e))
+    struct crew_line *l = create(s);
+    if (!crew_fill(l->crew, e))
         return l;
     crew_line_close(l, NULL);
     return NULL;
@@ -277,9 +275,8 @@ void crew_line_close(struct crew_line *l, struct crew_line_end *end)
 
 int crew_line_run(const struct crew_line_setup *s, struct crew_line_end *end, struct err *e)
 {
-    struct crew_line *l = open_line(s, e);
-    *end = (struct crew_line_end){.begun = 0};
-    const int r = l ? crew_line_finish(l, e) : -1;
+    struct crew_line *l = create(s);
+    const int r = crew_line_finish(l, e);
     crew_line_close(l, end);
     return r;
 }

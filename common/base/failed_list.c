@@ -410,9 +410,7 @@ static int write_rows(const struct rows *r, int fd)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return -1;
+    FILE *f = memory_stream(&text, &size);
     fputs(HEAD, f);
     for (int64_t k = 0; k < r->n; k++) {
         csv_exact(f, r->list[k].slide);
@@ -422,7 +420,8 @@ static int write_rows(const struct rows *r, int fd)
         csv_exact(f, r->list[k].output);
         putc('\n', f);
     }
-    const int bad = ferror(f) || fclose(f) ? -1 : write_whole(fd, text, size);
+    memory_stream_end(f);
+    const int bad = write_whole(fd, text, size);
     free(text);
     return bad;
 }

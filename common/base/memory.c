@@ -63,6 +63,21 @@ char *memory_print(const char *fmt, ...)
     return text;
 }
 
+FILE *memory_stream(char **text, size_t *bytes)
+{
+    FILE *f = open_memstream(text, bytes);
+    if (!f)
+        memory_end();
+    return f;
+}
+
+void memory_stream_end(FILE *f)
+{
+    const bool bad = ferror(f);
+    if (fclose(f) || bad)
+        memory_end();
+}
+
 /* An element of a set: a text, NUL, and what it was added with. */
 struct noted {
     const char *of;

@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,9 @@ void *memory_need(size_t n, size_t each);
 /* A copy of a text, or of the first n bytes of one. */
 char *memory_copy(const char *text);
 char *memory_copy_part(const char *text, size_t n);
+/* A stream into a text, which appears with memory_stream_end(). *bytes: of the text. */
+FILE *memory_stream(char **text, size_t *bytes);
+void memory_stream_end(FILE *f);
 /* The text that printf would print. */
 char *memory_print(const char *fmt, ...) ERR_PRINTF(1, 2);
 /*

@@ -79,12 +79,9 @@ char *path_quoted(const char *path)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f)
-        memory_end();
+    FILE *f = memory_stream(&text, &n);
     put_quoted(f, path);
-    if (fclose(f))
-        memory_end();
+    memory_stream_end(f);
     return text;
 }
 

@@ -282,8 +282,10 @@ void report_numbers_stain_place(const struct result_params *p, const struct resu
     double most = 0, density[256];
     *x = *y = NAN;
     find_densities(density);
-    double *v = t->rgb ? calloc((size_t)(t->width * t->height), sizeof *v) : NULL;
-    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+    if (!t->rgb)
+        return;
+    double *v = memory_need((size_t)(t->width * t->height), sizeof *v);
+    for (int64_t k = 0; k < t->width * t->height; k++) {
         const double a = ((double)(k % t->width) + 0.5) / (double)t->width;
         const double b = ((double)(k / t->width) + 0.5) / (double)t->height;
         const int64_t row = nearest(b * (double)s->height, p, s->ny);
@@ -292,7 +294,7 @@ void report_numbers_stain_place(const struct result_params *p, const struct resu
         if (result_is_tissue(s, row * s->nx + nearest(a * (double)s->width, p, s->nx)))
             v[k] = strangeness(od, usual);
     }
-    for (int64_t k = 0; v && k < t->width * t->height; k++) {
+    for (int64_t k = 0; k < t->width * t->height; k++) {
         const double here = mean_around(v, t->width, t->height, k % t->width, k / t->width);
         if (here <= most)
             continue;

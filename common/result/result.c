@@ -308,8 +308,8 @@ void result_find_quantiles(const struct result_slide *s, int map,
         quantiles[q] /= 1 / m->kind->scale;
 }
 
-int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                 struct slide_numbers *n, struct err *e)
+void result_find_slide_numbers(const struct result_params *p, const struct result_slide *s,
+                               struct slide_numbers *n)
 {
     const struct spectrum_sums tissue = {s->spectra[FEATURES_TISSUE].sums,
                                          s->spectra[FEATURES_TISSUE].windows},
@@ -328,8 +328,7 @@ int result_find_spectrum_numbers(const struct result_params *p, const struct res
     slide_numbers_gray(&maps, n);
     slide_numbers_seams(&maps, n);
     slide_numbers_places(s->thumbnail.rgb, s->thumbnail.width * s->thumbnail.height, n);
-    return slide_numbers_lines(&tissue, &glass, p->window,
-                               (p->high_db - p->low_db) / (double)p->bins, n, e);
+    slide_numbers_lines(&tissue, &glass, p->window, (p->high_db - p->low_db) / (double)p->bins, n);
 }
 
 size_t result_spectrum_sums(const struct result_params *p)

@@ -235,7 +235,7 @@ struct result_slide {
     struct result_picture thumbnail;
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
-    struct slide_numbers of_spectra; /* the same: result_find_spectrum_numbers() */
+    struct slide_numbers of_spectra; /* the same: result_find_slide_numbers() */
 };
 
 /* Checks that each parameter is in its range. */
@@ -271,8 +271,8 @@ void result_find_quantiles(const struct result_slide *s, int map,
 /* Does a result have quantiles of this map? */
 bool result_has_quantiles(int map);
 /* They follow from the maps of gray, tissue and flags and from both spectra. */
-int result_find_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                 struct slide_numbers *n, struct err *e);
+void result_find_slide_numbers(const struct result_params *p, const struct result_slide *s,
+                               struct slide_numbers *n);
 /* Sums of a spectrum: window * (window / 2 + 1). */
 size_t result_spectrum_sums(const struct result_params *p);
 /* "2-3,7" of the zeros in groups[n], counted from 1; at most `size` bytes, ending in "..." if cut.

@@ -1,6 +1,8 @@
 /* result_features.c - see result_features.h. */
 #include "common/result/result_features.h"
 
+#include "common/base/memory.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +18,11 @@ const char *result_spectrum_name(int sample)
 
 /* --- writing --- */
 
-static int put_spectrum_numbers(hid_t o, const struct result_params *p,
-                                const struct result_slide *s, struct err *e)
+static int put_slide_numbers(hid_t o, const struct result_params *p, const struct result_slide *s,
+                             struct err *e)
 {
     struct slide_numbers n;
-    if (result_find_spectrum_numbers(p, s, &n, e))
-        return -1;
+    result_find_slide_numbers(p, s, &n);
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         if (h5_put_real(o, slide_number_list[k].name, *slide_number_of(&n, k), e))
             return -1;
@@ -89,7 +90,7 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e) || put_spectrum_numbers(o, p, s, e))
+    if (put_profile(o, p, s, e) || put_slide_numbers(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -139,7 +140,7 @@ static int check_quantile_range(const struct result_params *p, int map,
     return 0;
 }
 
-static int get_spectrum_numbers(hid_t o, struct slide_numbers *n, struct err *e)
+static int get_slide_numbers(hid_t o, struct slide_numbers *n, struct err *e)
 {
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         if (h5_get_real(o, slide_number_list[k].name, slide_number_of(n, k), e))
@@ -228,8 +229,7 @@ static int get_thumbnail(hid_t o, struct result_picture *t, struct err *e)
     if (dims[0] < 1 || dims[0] > RESULT_MOST_THUMBNAIL || dims[1] < 1 ||
         dims[1] > RESULT_MOST_THUMBNAIL || dims[2] != 3)
         return err_set(e, "thumbnail has an invalid size");
-    if (!(t->rgb = malloc((size_t)(dims[0] * dims[1] * 3))))
-        return err_memory(e);
+    t->rgb = memory_need((size_t)(dims[0] * dims[1]), 3);
     t->height = (int64_t)dims[0];
     t->width = (int64_t)dims[1];
     return h5_read_array(o, "thumbnail", H5T_NATIVE_UINT8, 3, dims, t->rgb, e);
@@ -241,7 +241,7 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && get_quantiles(o, m, s, e))
             return -1;
-    if (get_spectrum_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
+    if (get_slide_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
         result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
@@ -289,12 +289,11 @@ static int check_quantiles(const struct result_slide *s, int map, struct err *e)
     return 0;
 }
 
-static int check_spectrum_numbers(const struct result_params *p, const struct result_slide *s,
-                                  struct err *e)
+static int check_slide_numbers(const struct result_params *p, const struct result_slide *s,
+                               struct err *e)
 {
     struct slide_numbers want, have = s->of_spectra;
-    if (result_find_spectrum_numbers(p, s, &want, e))
-        return -1;
+    result_find_slide_numbers(p, s, &want);
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         if (!same_real(*slide_number_of(&want, k), *slide_number_of(&have, k)))
             return err_set(e, "%s does not match the spectra and maps", slide_number_list[k].name);
@@ -349,8 +348,7 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && check_quantiles(s, m, e))
             return -1;
-    return check_spectrum_numbers(p, s, e) || check_profile(o, p, s, e) || check_flags(s, e) ? -1
-                                                                                             : 0;
+    return check_slide_numbers(p, s, e) || check_profile(o, p, s, e) || check_flags(s, e) ? -1 : 0;
 }
 
 /* --- adding up --- */

@@ -317,15 +317,15 @@ struct table_paths {
 };
 
 /* The folder of a file as it is named, from the root and with a slash at the end; to be free()d.
- * NULL if it has none, or without memory. */
+ * NULL if it has none. */
 static char *named_folder(const char *path)
 {
-    char here[PATH_MAX] = "", *folder = NULL;
+    char here[PATH_MAX] = "";
     const char *base = path_base_name(path);
     if (*path != '/' && !getcwd(here, sizeof here))
         return NULL;
-    if (asprintf(&folder, "%s%s%.*s", here, *path == '/' ? "" : "/", (int)(base - path), path) < 0)
-        return NULL;
+    char *folder =
+        memory_print("%s%s%.*s", here, *path == '/' ? "" : "/", (int)(base - path), path);
     /* The parts "." and empty ones say nothing. */
     char *to = folder;
     for (const char *at = folder; *at;) {
@@ -343,9 +343,8 @@ static char *named_folder(const char *path)
 /* The same with links and ".." followed. */
 static char *real_folder(const char *path)
 {
-    char *named = named_folder(path), *real = named ? realpath(named, NULL) : NULL, *folder = NULL;
-    if (real && asprintf(&folder, "%s%s", real, real[1] ? "/" : "") < 0)
-        folder = NULL;
+    char *named = named_folder(path), *real = named ? realpath(named, NULL) : NULL;
+    char *folder = real ? memory_print("%s%s", real, real[1] ? "/" : "") : NULL;
     free(named);
     free(real);
     return folder;

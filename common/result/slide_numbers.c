@@ -109,13 +109,11 @@ struct circle {
 };
 
 /* The component of cos 2 angle, and of sin 2 angle, of the level in the ring low <= f < high. */
-static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low, int64_t high,
-                          double out[2], struct err *e)
+static void find_direction(const struct spectrum_sums *s, int64_t n, int64_t low, int64_t high,
+                           double out[2])
 {
     double x = 0, y = 0, all = 0;
-    struct circle *c = calloc((size_t)high + 2, sizeof *c);
-    if (!c)
-        return err_memory(e);
+    struct circle *c = memory_need((size_t)high + 2, sizeof *c);
     for (int64_t v = -high; v <= high; v++)
         for (int64_t u = AXIS + 1; u < high; u++) {
             const int64_t square = v * v + u * u;
@@ -142,24 +140,21 @@ static int find_direction(const struct spectrum_sums *s, int64_t n, int64_t low,
     free(c);
     out[0] = all > 0 ? 2 * x / all : NAN;
     out[1] = all > 0 ? 2 * y / all : NAN;
-    return 0;
 }
 
-static int find_motion(const struct spectrum_sums *s, int64_t n, double width,
-                       struct slide_numbers *out, struct err *e)
+static void find_motion(const struct spectrum_sums *s, int64_t n, double width,
+                        struct slide_numbers *out)
 {
     double fine[2], coarse[2], own[2];
-    if (find_direction(s, n, n / 8, n / 4, fine, e) ||
-        find_direction(s, n, n / 16, n / 8, coarse, e) ||
-        find_direction(s, n, n / 32, n / 16, own, e))
-        return -1;
+    find_direction(s, n, n / 8, n / 4, fine);
+    find_direction(s, n, n / 16, n / 8, coarse);
+    find_direction(s, n, n / 32, n / 16, own);
     const double x = (fine[0] + coarse[0]) / 2 - own[0], y = (fine[1] + coarse[1]) / 2 - own[1];
     if (isnan(x) || isnan(y))
-        return 0;
+        return;
     out->direction_db = 2 * width * hypot(x, y);
     const double weakest = atan2(-y, -x) * 90 / M_PI;
     out->direction_deg = weakest < 0 ? weakest + 180 : weakest;
-    return 0;
 }
 
 /* --- detail --- */
@@ -180,8 +175,8 @@ static double ring_level(const struct spectrum_sums *s, int64_t n, double low, d
     return values ? (double)sum / (double)values / (double)s->windows : NAN;
 }
 
-int slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                        int64_t n, double width, struct slide_numbers *out, struct err *e)
+void slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                         int64_t n, double width, struct slide_numbers *out)
 {
     const struct spectrum_sums *both[] = {tissue, glass};
     out->lines_db = out->lines_period_px = out->lines_deg = NAN;
@@ -190,13 +185,11 @@ int slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectru
         for (int rows = 0; rows < 2 && is_usable(both[k], n); rows++)
             search_axis(&(struct axis){both[k], n, rows}, width, out);
     if (!is_usable(tissue, n))
-        return 0;
-    if (find_motion(tissue, n, width, out, e))
-        return -1;
+        return;
+    find_motion(tissue, n, width, out);
     const double coarse = ring_level(tissue, n, 0.04, 0.06);
     out->detail_4px_db = width * (ring_level(tissue, n, 0.21, 0.25) - coarse);
     out->detail_7px_db = width * (ring_level(tissue, n, 0.12, 0.16) - coarse);
-    return 0;
 }
 
 /* --- brightness --- */

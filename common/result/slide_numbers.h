@@ -76,9 +76,9 @@ struct spectrum_sums {
     const uint64_t *sums;
     int64_t windows;
 };
-/* Lines, motion and detail. width: of a bin, dB. -1: out of memory, as below. */
-int slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
-                        int64_t n, double width, struct slide_numbers *out, struct err *e);
+/* Lines, motion and detail. width: of a bin, dB. */
+void slide_numbers_lines(const struct spectrum_sums *tissue, const struct spectrum_sums *glass,
+                         int64_t n, double width, struct slide_numbers *out);
 /* Maps of windows, [ny][nx] each. */
 struct spectrum_maps {
     const uint8_t *gray, *tissue; /* tissue: NULL or FEATURES_NO_TISSUE: not known */

@@ -230,14 +230,11 @@ static char *line_of(const char *name, const char *path)
 {
     char *line = NULL;
     size_t n;
-    FILE *f = open_memstream(&line, &n);
-    if (!f)
-        memory_end();
+    FILE *f = memory_stream(&line, &n);
     fprintf(f, "%s,", name);
     csv_exact(f, path);
     putc('\n', f);
-    if (ferror(f) || fclose(f))
-        memory_end();
+    memory_stream_end(f);
     return line;
 }
 

@@ -85,14 +85,15 @@ static void note_fate(void *ctx, const struct result_merge_fate *fate)
 static void begin_fates(struct merging *m)
 {
     m->duplicates = m->kept = 0;
-    if (m->o->json && !(m->fates = open_memstream(&m->fates_text, &m->fates_bytes)))
-        memory_end();
+    m->fates_text = NULL;
+    if (m->o->json)
+        m->fates = memory_stream(&m->fates_text, &m->fates_bytes);
 }
 
 /* Ends the line about an output. */
 static void end_json(struct merging *m)
 {
-    fclose(m->fates);
+    memory_stream_end(m->fates);
     printf(", \"inputs\": [%s]}\n", m->fates_text);
     fflush(stdout);
     free(m->fates_text);
@@ -176,9 +177,9 @@ static char *command_for_all(const struct options *o)
     enum { MOST = 600 };
     char *text = NULL;
     size_t bytes = 0;
-    FILE *f = o->n_words > 0 ? open_memstream(&text, &bytes) : NULL;
-    if (!f)
+    if (o->n_words == 0)
         return NULL;
+    FILE *f = memory_stream(&text, &bytes);
     char *folder = memory_copy_part(o->output, strlen(o->output) - strlen(RESULT_ENDING));
     char *output = memory_print("%s/", folder);
     free(folder);
@@ -188,7 +189,8 @@ static char *command_for_all(const struct options *o)
     for (int k = 0; k < o->n_words; k++)
         put_word(f, "", o->words[k]);
     free(output);
-    if (!fclose(f) && bytes <= MOST)
+    memory_stream_end(f);
+    if (bytes <= MOST)
         return text;
     free(text);
     return NULL;
@@ -446,8 +448,9 @@ static int make_output(struct merging *m, choose_slides *choose)
     if (merge(m, choose, &e))
         return fail(m, &e);
     if (m->n != before) { /* divided, and not written */
-        if (m->fates && !fclose(m->fates))
-            free(m->fates_text);
+        if (m->fates)
+            memory_stream_end(m->fates);
+        free(m->fates_text);
         return EXIT_DONE;
     }
     struct result *r = result_open(m->outputs[m->now].path, &e);

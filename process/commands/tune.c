@@ -390,15 +390,13 @@ static int print_all(struct tune *t, bool json, struct err *e)
     size_t n_sizes = 0;
     int64_t bytes;
     double best;
-    if (json && !(t->json = open_memstream(&sizes, &n_sizes)))
-        return err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(t->store));
-    if (!json)
+    if (json)
+        t->json = memory_stream(&sizes, &n_sizes);
+    else
         print_head(t);
     const int r = measure_sizes(t, &bytes, &best, e);
     if (json)
-        fclose(t->json);
-    if (r == 0 && json && !sizes)
-        return err_blame(e, ERR_MEMORY, "%s: out of memory", store_path(t->store));
+        memory_stream_end(t->json);
     if (r == 0)
         print_end(t, sizes, bytes, best);
     free(sizes);

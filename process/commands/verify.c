@@ -154,9 +154,9 @@ static int open_all(struct verify *v, const char *path, struct err *e)
         return -1;
     const struct store_info *i = store_info(v->store);
     const size_t most = (size_t)(store_group_chunk_rows(i, 0) * store_chunk_columns(i));
-    v->list = calloc(most, sizeof *v->list);
     v->scratch = memory_need((size_t)v->options->threads, sizeof *v->scratch);
-    return v->list ? 0 : err_blame(e, ERR_MEMORY, "%s: out of memory", path);
+    v->list = memory_try_zero(most, sizeof *v->list, e);
+    return v->list ? 0 : err_add(e, "%s", path);
 }
 
 static void close_all(struct verify *v)

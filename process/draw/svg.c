@@ -1,6 +1,7 @@
 /* svg.c - see svg.h. */
 #include "process/draw/svg.h"
 
+#include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/read_at.h"
 #include "process/draw/html.h"
@@ -16,20 +17,16 @@ static const char head[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                            "<!-- drawn by h5spec -->\n"
                            "<svg xmlns=\"http://www.w3.org/2000/svg\"";
 
-int svg_begin(struct svg *s, double width, double height, const char *title, const char *sheet,
-              struct err *e)
+void svg_begin(struct svg *s, double width, double height, const char *title, const char *sheet)
 {
     *s = (struct svg){0};
-    s->f = open_memstream(&s->text, &s->bytes);
-    if (!s->f)
-        return err_memory(e);
+    s->f = memory_stream(&s->text, &s->bytes);
     fputs(head, s->f);
     svg_markup(s, " width=\"%.0f\" height=\"%.0f\"", width, height);
     svg_markup(s, " viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>", width, height);
     svg_escape(s, title);
     svg_markup(s, "</title>\n<style>\n%s</style>\n", sheet);
     svg_markup(s, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", width, height);
-    return 0;
 }
 
 /* --- shapes --- */
@@ -114,11 +111,7 @@ int svg_write(struct svg *s, const char *path, struct err *e)
 {
     struct publish p;
     fputs("</svg>\n", s->f);
-    const bool bad = ferror(s->f);
-    if (fclose(s->f) || bad) {
-        s->f = NULL;
-        return err_blame(e, ERR_MEMORY, "%s: out of memory for the picture", path);
-    }
+    memory_stream_end(s->f);
     s->f = NULL;
     if (svg_check_target(path, e) || publish_begin(&p, path, e))
         return -1;

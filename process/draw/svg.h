@@ -24,8 +24,7 @@ struct svg {
 };
 
 /* Begins a picture of width x height px. `title` is what a screen reader says; `sheet` is CSS. */
-int svg_begin(struct svg *s, double width, double height, const char *title, const char *sheet,
-              struct err *e);
+void svg_begin(struct svg *s, double width, double height, const char *title, const char *sheet);
 
 void svg_line(struct svg *s, const char *style, double x1, double y1, double x2, double y2);
 void svg_rect(struct svg *s, const char *style, double x, double y, double width, double height);

@@ -23,16 +23,14 @@
  */
 
 /* Shrinks a picture to fit RESULT_MOST_THUMBNAIL. */
-static int shrink(const struct store_picture *from, struct result_picture *to, struct err *e)
+static void shrink(const struct store_picture *from, struct result_picture *to)
 {
     const int64_t longer = from->width > from->height ? from->width : from->height;
     const int64_t most = longer < RESULT_MOST_THUMBNAIL ? longer : RESULT_MOST_THUMBNAIL;
     to->width = from->width * most / longer > 0 ? from->width * most / longer : 1;
     to->height = from->height * most / longer > 0 ? from->height * most / longer : 1;
-    if (!(to->rgb = memory_try((size_t)(to->width * to->height), 3, e)))
-        return -1;
+    to->rgb = memory_need((size_t)(to->width * to->height), 3);
     shrink_rgb(from->rgb, from->width, from->height, to->rgb, to->width, to->height);
-    return 0;
 }
 
 static int copy_thumbnail(struct job *j, struct err *e)
@@ -41,9 +39,9 @@ static int copy_thumbnail(struct job *j, struct err *e)
     const int found = store_read_thumbnail(j->store, &from, e);
     if (found <= 0)
         return found;
-    const int bad = shrink(&from, &j->result.thumbnail, e);
+    shrink(&from, &j->result.thumbnail);
     free(from.rgb);
-    return bad ? err_add(e, "%s", j->path) : 0;
+    return 0;
 }
 
 static void copy_attributes(const struct store_info *i, struct result_origin *o)
@@ -130,9 +128,12 @@ bool job_is_gone(const struct band *band)
     return atomic_load(&band->lost) || atomic_load(&band->job->failed);
 }
 
-static int no_memory(const struct job *j, struct err *e)
+void *job_memory(const struct job *j, size_t n, size_t each, struct err *e)
 {
-    return err_blame(e, ERR_MEMORY, "%s: out of memory", j->path);
+    void *p = memory_try_zero(n, each, e);
+    if (!p)
+        err_add(e, "%s", j->path);
+    return p;
 }
 
 /* --- opening --- */
@@ -325,8 +326,8 @@ static int alloc_list(struct job *j, struct err *e)
     for (; g < i->group_count && g * i->group_rows < end_row; g++)
         rows += store_group_chunk_rows(i, g);
     j->end_group = g;
-    j->list = calloc((size_t)(rows * store_chunk_columns(i)), sizeof *j->list);
-    return j->list ? 0 : no_memory(j, e);
+    j->list = job_memory(j, (size_t)(rows * store_chunk_columns(i)), sizeof *j->list, e);
+    return j->list ? 0 : -1;
 }
 
 /* The band's part of the list. */

@@ -97,6 +97,9 @@ struct job {
  * thread. */
 void job_fail(struct job *j, const struct err *e);
 
+/* Memory that grows with the job's slide: n zeroed elements. NULL with a message that names it. */
+void *job_memory(const struct job *j, size_t n, size_t each, struct err *e);
+
 /* The device that has the band. */
 static inline struct spectrum *job_device(const struct band *band)
 {

@@ -225,11 +225,6 @@ static size_t windows_of(const struct job *j)
     return (size_t)(j->result.nx * j->result.ny);
 }
 
-static int no_memory(const struct job *j, struct err *e)
-{
-    return err_blame(e, ERR_MEMORY, "%s: out of memory", j->path);
-}
-
 void job_free_windows(struct job *j)
 {
     free(j->wanted);
@@ -244,10 +239,9 @@ void job_free_windows(struct job *j)
 static int find_tissue(struct job *j, const struct store_tissue *t, struct err *e)
 {
     const struct result_slide *r = &j->result;
-    j->tissue = malloc(windows_of(j) + 1);
-    j->percent = malloc(windows_of(j) + 1);
-    if (!j->tissue || !j->percent)
-        return no_memory(j, e);
+    if (!(j->tissue = job_memory(j, windows_of(j), 1, e)) ||
+        !(j->percent = job_memory(j, windows_of(j), 1, e)))
+        return -1;
     return tissue_windows_find(params_of(j), t->mask, t->cols, t->rows, STORE_CELL, r->nx, r->ny,
                                j->tissue, j->percent, e)
                ? err_add(e, "%s", j->path)
@@ -291,8 +285,8 @@ static int choose_tissue(struct job *j, struct err *e)
 
 static int find_inside(struct job *j, const struct polygons *p, struct err *e)
 {
-    if (!(j->inside = malloc(windows_of(j) + 1)))
-        return no_memory(j, e);
+    if (!(j->inside = job_memory(j, windows_of(j), 1, e)))
+        return -1;
     return regions_windows(p, params_of(j), j->result.nx, j->result.ny, j->inside, e)
                ? err_add(e, "%s", j->path)
                : 0;
@@ -317,8 +311,8 @@ static int choose_regions(struct job *j, struct err *e)
 int job_choose_places(struct job *j, struct err *e)
 {
     if (result_selects(params_of(j))) {
-        if (!(j->wanted = malloc(windows_of(j) + 1)))
-            return no_memory(j, e);
+        if (!(j->wanted = job_memory(j, windows_of(j), 1, e)))
+            return -1;
         memset(j->wanted, 1, windows_of(j));
     }
     return choose_tissue(j, e) || choose_regions(j, e) ? -1 : 0;
@@ -400,8 +394,8 @@ static void fill_sample(struct job *j, int64_t first_wy, int64_t end_wy)
 
 static int choose_sample(struct job *j, int64_t first_wy, int64_t end_wy, struct err *e)
 {
-    if (!(j->sample = calloc(windows_of(j) + 1, 1)))
-        return no_memory(j, e);
+    if (!(j->sample = job_memory(j, windows_of(j), 1, e)))
+        return -1;
     fill_sample(j, first_wy, end_wy);
     features_values(params_of(j)->window, j->features.values);
     j->features.sample = j->sample;

@@ -98,9 +98,7 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
 {
     char *text = NULL;
     size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    if (!f)
-        memory_end();
+    FILE *f = memory_stream(&text, &bytes);
     fputs(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
         "<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\" "
@@ -123,8 +121,7 @@ static char *describe(const struct map_slide *m, const int *maps, int n)
     put_channels(f, m, maps, n);
     put_planes(f, m, n);
     fputs("</Pixels></Image></OME>", f);
-    if (ferror(f) || fclose(f))
-        memory_end();
+    memory_stream_end(f);
     return text;
 }
 

@@ -364,7 +364,7 @@ static void make_title(const struct plot *p, char *out, size_t size)
     text_fit(out, size, text, TITLE_COLUMNS);
 }
 
-static int draw(struct plot *p, struct err *e)
+static void draw(struct plot *p)
 {
     char title[1200];
     make_title(p, title, sizeof title);
@@ -373,8 +373,7 @@ static int draw(struct plot *p, struct err *e)
     const double map = legend + plot_histogram_legend_height(&p->histogram);
     const double caption = map + p->map_height;
     const double height = caption + caption_lines(p->caption, NULL, 0) * CAPTION_LINE + MARGIN;
-    if (svg_begin(&p->svg, WIDTH, height, title[0] ? title : "Spectral histogram", sheet, e))
-        return -1;
+    svg_begin(&p->svg, WIDTH, height, title[0] ? title : "Spectral histogram", sheet);
     if (title[0])
         svg_text(&p->svg, "title", LEFT, TITLE, title);
     plot_histogram_draw(&p->histogram, &p->svg, top);
@@ -382,7 +381,6 @@ static int draw(struct plot *p, struct err *e)
     if (p->map_height > 0)
         plot_map_draw(&p->map, &p->svg, LEFT, map);
     caption_lines(p->caption, &p->svg, caption);
-    return 0;
 }
 
 static int map_of(const struct plot_setup *o)
@@ -414,7 +412,8 @@ static int make(struct plot *p, struct err *e)
     add_notes(p);
     if (o->map)
         add_map(p);
-    return draw(p, e) || svg_write(&p->svg, o->output, e) ? -1 : 0;
+    draw(p);
+    return svg_write(&p->svg, o->output, e);
 }
 
 /* Draws and publishes the picture; *slides gets how many it shows. On failure no file is created or
