@@ -30,6 +30,41 @@ def test_a_flipped_bit_in_a_map_or_a_histogram():
         says(merge(bad, status=1)[1].err, bad, "slide one", "histogram")
 
 
+def test_a_number_that_an_earlier_version_did_not_compute():
+    """A result or a table without some numbers of the scanner, or of a report, is read by every command: they have no value."""
+    kept, results = tmp(), [spectrum(store(slide(name, "--seed", str(k)))) for k, name in enumerate(("one", "two"))]
+    for k, name in enumerate(("one", "two")):
+        shutil.copy(results[k], os.path.join(kept, name + ".h5"))
+    table = os.path.join(kept, "table.h5")
+    run(H5SPEC, "merge", "--table-from", "1", "-o", table, os.path.join(kept, "one.h5"), os.path.join(kept, "two.h5"))
+    old, old_table = copied(results[0]), os.path.join(kept, "old.h5")
+    with h5py.File(old, "r+") as f:
+        del f["slides/one"].attrs["lines_db"], f["slides/one"].attrs["gray_low"]
+    shutil.copy(table, old_table)
+    with h5py.File(old_table, "r+") as f:
+        del f["table/lines_db"], f["table/stain_hue"], f["table/light_step"]
+    for path, missing in ((old, 2), (old_table, 3)):
+        (line,) = json_lines(run(H5SPEC, "info", "--json", path).out)
+        for s in line["slides"]:
+            expect(s["lines_db"] is None and s["gray_high"] is not None and s["numbers_missing"] == missing, "%s", s)
+        says(run(H5SPEC, "info", path).out, "without %d numbers that an earlier version did not compute; h5spec run --force computes them" % missing)
+        run(H5SPEC, "info", "--csv", path)
+        run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), path)
+        run(H5SPEC, "map", "-q", "-o", tmp(), path)
+        says(run(H5SPEC, "verify", path).err, "1 valid")
+    says(run(H5SPEC, "compare", old, results[0]).out, "lines_db")
+    with h5py.File(merge(old, results[1])[0], "r") as f, h5py.File(results[0], "r") as g:  # it has the maps from which they follow
+        expect(f["slides/one"].attrs["lines_db"] == g["slides/one"].attrs["lines_db"], "merge")
+    folder = tmp()
+    shutil.copy(old, os.path.join(folder, "one.h5"))
+    says(run(H5SPEC, "run", "--device", "cpu", "-o", folder + "/", store(slide("one", "--seed", "0"))).err, "1 skipped (up to date)")
+    for name in ("mean_db", "width", "focus_p50"):  # what the format requires
+        bad = copied(old)
+        with h5py.File(bad, "r+") as f:
+            del f["slides/one"].attrs[name]
+        says(run(H5SPEC, "info", bad, status=1).err, bad, "attribute %s is missing" % name)
+
+
 def test_results_are_small():
     path = spectrum(grouped())
     with h5py.File(path, "r") as f:

@@ -274,12 +274,17 @@ def test_unchanged_results_are_not_opened_and_others_are():
     run(H5SPEC, "verify", table)
 
 
+NUMBERS = ("tissue_gray gray_low gray_high lines_db lines_period_px lines_deg direction_db direction_deg detail_4px_db detail_7px_db seam_rows "
+           "seam_columns seam_y_px seam_x_px stain_density stain_hue gray_share ink_share colourless_share pieces_sharp light_step light_step_at "
+           "spectrum_octaves").split()  # a table that an earlier version made may lack them: check_result.py
+
+
 def test_reports_of_tables_that_lack_a_column_print_only_their_own_words():
     """Slides are read by whichever thread comes first, and HDF5 printed the errors of all but one."""
     needs("report")
     _, table, _ = both()
     with h5py.File(table, "r") as f:
-        names = sorted(f["table"])
+        names = sorted(set(f["table"]) - set(NUMBERS))
     for name in names[::3]:
         lacks = forged(table, lambda f: f["table"].__delitem__(name))
         p = run(H5SPEC, "report", "-q", "-j", "4", "-o", os.path.join(tmp(), "a.html"), lacks, status=1)
@@ -545,9 +550,9 @@ def test_forged_tables():
                          "contiguous": replaced("sharpness", data=np.zeros((3, 350), np.uint32)), "fewer": replaced("sharpness", data=np.zeros((2, 350), np.uint32))}.items():
         bad = forged(table, change)
         says(run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), bad, status=1).err, "forged.h5")
-    # every column is needed; what another program adds beside the slides of a result makes no table of it
+    # every column is needed but those of numbers; what another program adds beside the slides of a result makes no table of it
     with h5py.File(table, "r") as f:
-        columns = sorted(f["table"])
+        columns = sorted(set(f["table"]) - set(NUMBERS))
     for name in columns:
         says(run(H5SPEC, "info", forged(table, lambda f: f["table"].__delitem__(name)), status=1).err, "forged.h5", name)
     run(H5SPEC, "verify", forged(results(folder, "one.h5"), lambda f: f.create_group("table")))

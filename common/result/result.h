@@ -236,6 +236,8 @@ struct result_slide {
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
     struct slide_numbers of_spectra; /* the same: result_find_slide_numbers() */
+    /* How many of these its file lacks, as one that an earlier version made may: they are NaN. */
+    int64_t numbers_missing;
 };
 
 /* Checks that each parameter is in its range. */

@@ -140,11 +140,19 @@ static int check_quantile_range(const struct result_params *p, int map,
     return 0;
 }
 
-static int get_slide_numbers(hid_t o, struct slide_numbers *n, struct err *e)
+static int get_slide_numbers(hid_t o, struct result_slide *s, struct err *e)
 {
-    for (int k = 0; k < SLIDE_NUMBERS; k++)
-        if (h5_get_real(o, slide_number_list[k].name, slide_number_of(n, k), e))
+    for (int k = 0; k < SLIDE_NUMBERS; k++) {
+        const char *name = slide_number_list[k].name;
+        double *x = slide_number_of(&s->of_spectra, k);
+        const int has = h5_has(o, name, e);
+        if (has < 0 || (has && h5_get_real(o, name, x, e)))
             return -1;
+        if (!has) {
+            *x = NAN;
+            s->numbers_missing++;
+        }
+    }
     return 0;
 }
 
@@ -241,7 +249,7 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && get_quantiles(o, m, s, e))
             return -1;
-    if (get_slide_numbers(o, &s->of_spectra, e) || get_octaves(o, &s->counts, e) ||
+    if (get_slide_numbers(o, s, e) || get_octaves(o, &s->counts, e) ||
         result_check_numbers(p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
@@ -294,9 +302,12 @@ static int check_slide_numbers(const struct result_params *p, const struct resul
 {
     struct slide_numbers want, have = s->of_spectra;
     result_find_slide_numbers(p, s, &want);
-    for (int k = 0; k < SLIDE_NUMBERS; k++)
-        if (!same_real(*slide_number_of(&want, k), *slide_number_of(&have, k)))
+    for (int k = 0; k < SLIDE_NUMBERS; k++) {
+        const double number = *slide_number_of(&have, k);
+        if (!same_real(*slide_number_of(&want, k), number) &&
+            !(s->numbers_missing && isnan(number)))
             return err_set(e, "%s does not match the spectra and maps", slide_number_list[k].name);
+    }
     return 0;
 }
 

@@ -438,9 +438,12 @@ struct result_table *result_table_of(const struct result *r)
 
 /* --- everything --- */
 
-static bool same_number(double a, double b)
+/* Is a number of a row that of the result? `lacks`: the row's table lacks some. */
+static bool same_number(double want, double have, bool lacks)
 {
-    return isnan(a) ? isnan(b) : fabs(a - b) <= 1e-6 * (1 + fabs(a));
+    if (isnan(have))
+        return lacks || isnan(want);
+    return fabs(want - have) <= 1e-6 * (1 + fabs(want));
 }
 
 /* Are the numbers that follow from the spectra those of the result? */
@@ -449,31 +452,33 @@ static bool same_spectrum_numbers(const struct result_slide *row, const struct r
     struct slide_numbers a = row->of_spectra, b = s->of_spectra;
     bool same = true;
     for (int k = 0; k < SLIDE_NUMBERS; k++)
-        same = same && same_number(*slide_number_of(&a, k), *slide_number_of(&b, k));
+        same = same &&
+               same_number(*slide_number_of(&b, k), *slide_number_of(&a, k), row->numbers_missing);
     return same;
 }
 
 /* Do the numbers of a row, if it has them, follow from the slide? */
-static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, struct err *e)
+static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, bool lacks,
+                         struct err *e)
 {
     struct report_numbers have, want;
     const int has = result_read_numbers(r, k, &have, e);
     if (has <= 0)
         return has;
     report_numbers_find(&r->params, s, &want);
-    bool same = same_number(want.stain_density, have.stain_density) &&
-                same_number(want.stain_hue, have.stain_hue) &&
-                same_number(want.gray_share, have.gray_share) &&
-                same_number(want.ink_share, have.ink_share) &&
-                same_number(want.colourless_share, have.colourless_share) &&
-                same_number(want.pieces_sharp, have.pieces_sharp) &&
+    bool same = same_number(want.stain_density, have.stain_density, lacks) &&
+                same_number(want.stain_hue, have.stain_hue, lacks) &&
+                same_number(want.gray_share, have.gray_share, lacks) &&
+                same_number(want.ink_share, have.ink_share, lacks) &&
+                same_number(want.colourless_share, have.colourless_share, lacks) &&
+                same_number(want.pieces_sharp, have.pieces_sharp, lacks) &&
                 !memcmp(have.sharp, want.sharp, sizeof want.sharp);
     for (int c = 0; c < 3; c++)
-        same = same && same_number(want.light.step[c], have.light.step[c]);
+        same = same && same_number(want.light.step[c], have.light.step[c], lacks);
     for (int c = 0; c < 2; c++)
-        same = same && same_number(want.light.at[c], have.light.at[c]);
+        same = same && same_number(want.light.at[c], have.light.at[c], lacks);
     for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
-        same = same && same_number(want.octaves[o], have.octaves[o]);
+        same = same && same_number(want.octaves[o], have.octaves[o], lacks);
     return same ? 0
                 : err_set(e, "the numbers in the table are not those of its result; delete the "
                              "table and merge again");
@@ -494,7 +499,7 @@ static int check_row(struct result *r, int64_t k, const struct result_slide *s, 
                               (size_t)r->params.bins * sizeof *s->counts.histogram) &&
                       same_spectrum_numbers(&row, s);
     result_slide_free(&row);
-    return same ? check_numbers(r, k, s, e)
+    return same ? check_numbers(r, k, s, row.numbers_missing, e)
                 : err_set(e, "the row of the table is not that of its result");
 }
 

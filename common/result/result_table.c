@@ -199,8 +199,9 @@ static int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *va
 
 /* --- columns --- */
 
-/* REALS may be NaN: not known. */
-enum kind { INTS, REALS, KNOWN_REALS, FLAG, TEXT };
+/* REALS and NUMBERS may be NaN: not known. NUMBERS are those of slide_numbers.h and
+ * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN. */
+enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, FLAG, TEXT };
 
 struct column {
     char name[40];
@@ -221,6 +222,11 @@ struct result_table {
     hid_t group; /* or -1 */
     struct table_rows *histograms, *sharpness;
 };
+
+static bool is_real(const struct column *c)
+{
+    return c->kind == REALS || c->kind == KNOWN_REALS || c->kind == NUMBERS;
+}
 
 static void add(struct result_table *t, const char *name, enum kind kind, void *field, size_t n,
                 double low, double high)
@@ -276,7 +282,7 @@ static void list_features(struct result_table *t)
             add(t, result_quantile_name(name, sizeof name, m, q), REALS, &s->quantiles[m][q], 1,
                 -INFINITY, INFINITY);
     for (int k = 0; k < SLIDE_NUMBERS; k++)
-        add(t, slide_number_list[k].name, REALS, slide_number_of(&s->of_spectra, k), 1,
+        add(t, slide_number_list[k].name, NUMBERS, slide_number_of(&s->of_spectra, k), 1,
             slide_number_list[k].low, slide_number_list[k].high);
     add(t, "profile_sums", INTS, s->counts.octaves, FEATURES_OCTAVES, 0, most_int);
     for (int k = 0; k < FEATURES_SAMPLES; k++) {
@@ -292,15 +298,15 @@ static void list_numbers(struct result_table *t)
 {
     struct report_numbers *n = &t->row.numbers;
     struct result_stamp *s = &t->row.stamp;
-    add(t, "stain_density", REALS, &n->stain_density, 1, 0, INFINITY);
-    add(t, "stain_hue", REALS, &n->stain_hue, 1, 0, 360);
-    add(t, "gray_share", REALS, &n->gray_share, 1, 0, 1);
-    add(t, "ink_share", REALS, &n->ink_share, 1, 0, 1);
-    add(t, "colourless_share", REALS, &n->colourless_share, 1, 0, 1);
-    add(t, "light_step", REALS, n->light.step, 3, -255, 255);
-    add(t, "light_step_at", REALS, n->light.at, 2, 0, 1);
-    add(t, "pieces_sharp", REALS, &n->pieces_sharp, 1, -INFINITY, INFINITY);
-    add(t, "spectrum_octaves", REALS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
+    add(t, "stain_density", NUMBERS, &n->stain_density, 1, 0, INFINITY);
+    add(t, "stain_hue", NUMBERS, &n->stain_hue, 1, 0, 360);
+    add(t, "gray_share", NUMBERS, &n->gray_share, 1, 0, 1);
+    add(t, "ink_share", NUMBERS, &n->ink_share, 1, 0, 1);
+    add(t, "colourless_share", NUMBERS, &n->colourless_share, 1, 0, 1);
+    add(t, "light_step", NUMBERS, n->light.step, 3, -255, 255);
+    add(t, "light_step_at", NUMBERS, n->light.at, 2, 0, 1);
+    add(t, "pieces_sharp", NUMBERS, &n->pieces_sharp, 1, -INFINITY, INFINITY);
+    add(t, "spectrum_octaves", NUMBERS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
     add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);
     t->stamp_columns = t->n_columns;
     add(t, "result_bytes", INTS, &s->bytes, 1, 0, most_int);
@@ -460,8 +466,7 @@ int result_table_finish(struct result_table *t, struct err *e)
     for (int k = 0; k < t->n_columns; k++) {
         const struct column *c = &t->columns[k];
         const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
-        const hid_t type =
-            c->kind == REALS || c->kind == KNOWN_REALS ? H5T_IEEE_F64LE : H5T_STD_I64LE;
+        const hid_t type = is_real(c) ? H5T_IEEE_F64LE : H5T_STD_I64LE;
         const int bad = c->kind == TEXT
                             ? h5_write_texts(t->group, c->name, dims[0], c->bytes, c->values, e)
                             : h5_write_array(t->group, c->name, type, c->n > 1 ? 2 : 1, dims, true,
@@ -478,19 +483,31 @@ int result_table_finish(struct result_table *t, struct err *e)
 
 /* --- reading --- */
 
-static int read_column(const struct result_table *t, struct column *c, struct err *e)
+/* A column of numbers that the table lacks. */
+static void blank_column(struct result_table *t, const struct column *c)
 {
-    const bool real = c->kind == REALS || c->kind == KNOWN_REALS;
+    const double none = NAN;
+    for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
+        memcpy(c->values + 8 * k, &none, 8);
+    t->row.slide.numbers_missing++;
+}
+
+static int read_column(struct result_table *t, struct column *c, struct err *e)
+{
     const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
     if (c->kind == TEXT) {
         c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
         c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
         return c->values ? 0 : -1;
     }
-    c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e);
-    return !c->values
-               ? -1
-               : h5_read_array(t->group, c->name, real ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
+    if (!(c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e)))
+        return -1;
+    const int has = c->kind == NUMBERS ? h5_has_link(t->group, c->name, e) : 1;
+    if (has == 0)
+        blank_column(t, c);
+    return has <= 0
+               ? has
+               : h5_read_array(t->group, c->name, is_real(c) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
                                c->n > 1 ? 2 : 1, dims, c->values, e);
 }
 
@@ -562,9 +579,8 @@ static int get_numbers(const struct column *c, int64_t k, struct err *e)
         double real = 0;
         memcpy(&whole, from + 8 * i, 8);
         memcpy(&real, from + 8 * i, 8);
-        const bool is_real = c->kind == REALS || c->kind == KNOWN_REALS;
-        const double x = is_real ? real : (double)whole;
-        if (!(x >= c->low && x <= c->high) && !(c->kind == REALS && isnan(x)))
+        const double x = is_real(c) ? real : (double)whole;
+        if (!(x >= c->low && x <= c->high) && !(is_real(c) && c->kind != KNOWN_REALS && isnan(x)))
             return err_set(e, "its %s is out of range", c->name);
     }
     if (c->kind == FLAG)

@@ -92,6 +92,8 @@ static void put_features(const struct result_params *p, const struct result_slid
     struct slide_numbers n = s->of_spectra;
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         json_real(slide_number_list[k].name, *slide_number_of(&n, k));
+    if (s->numbers_missing)
+        json_int("numbers_missing", s->numbers_missing);
     json_int("spectrum_tissue_windows", s->spectra[FEATURES_TISSUE].windows);
     json_int("spectrum_glass_windows", s->spectra[FEATURES_GLASS].windows);
 }

@@ -307,6 +307,10 @@ static int print_rows(struct result *r, int columns, struct origins *o, struct e
         result_missing_text(s.groups, s.group_count, missing, sizeof missing);
         if (missing[0])
             printf("    without group %s of %" PRId64 "\n", missing, s.group_count);
+        if (s.numbers_missing)
+            printf("    without %" PRId64 " number%s that an earlier version did not compute; "
+                   "h5spec run --force computes them\n",
+                   s.numbers_missing, plural(s.numbers_missing));
         add_origin(o, &s);
         result_slide_free(&s);
     }
