@@ -5,6 +5,7 @@
 #include "common/base/stop.h"
 #include "common/codec/codec.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -189,6 +190,7 @@ bool result_is_sharpness(int map)
 
 double result_map_value(const struct result_map *m, int64_t k)
 {
+    assert(m->values);
     const enum result_type type = m->kind->type;
     if (type == RESULT_FLOAT32)
         return (double)((const float *)m->values)[k];

@@ -156,7 +156,7 @@ size_t result_type_bytes(enum result_type type);
 void result_map_clear(struct result_map *m, int64_t first, int64_t n);
 /* Copies the n values of b into a, except those that are the fill value. Both are of one kind. */
 void result_map_add(struct result_map *a, const struct result_map *b, int64_t n);
-/* Value k in the map's unit; NaN where there is none. */
+/* Value k in the map's unit; NaN where there is none. The map must have been loaded. */
 double result_map_value(const struct result_map *m, int64_t k);
 /* Does a map say how sharp windows are? Glass has no sharpness: pictures leave it out. */
 bool result_is_sharpness(int map);
