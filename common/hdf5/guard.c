@@ -46,8 +46,8 @@ int guard_reject(const struct guard *g, const char *what)
     return -1;
 }
 
-/* Takes a number of n bytes. */
-bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out)
+/* Takes a number of n bytes; false if fewer are left. */
+static bool take(struct guard_bytes *b, size_t n, uint64_t *out)
 {
     if (b->left < n)
         return false;
@@ -57,7 +57,7 @@ bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out)
     return true;
 }
 
-bool guard_skip(struct guard_bytes *b, size_t n)
+static bool skip(struct guard_bytes *b, size_t n)
 {
     if (b->left < n)
         return false;
@@ -66,21 +66,22 @@ bool guard_skip(struct guard_bytes *b, size_t n)
     return true;
 }
 
-bool guard_inside(const struct guard *g, uint64_t address, uint64_t n)
+/* Do n bytes from this address lie in the file? */
+static bool is_inside(const struct guard *g, uint64_t address, uint64_t n)
 {
     return address <= g->file_bytes && n <= g->file_bytes - address;
 }
 
-int guard_read(const struct guard *g, uint64_t address, void *out, size_t n)
+static int read_bytes(const struct guard *g, uint64_t address, void *out, size_t n)
 {
-    if (!guard_inside(g, address, n))
+    if (!is_inside(g, address, n))
         return guard_reject(g, "an address lies outside the file");
     if (read_at(g->fd, address, out, n) == n)
         return 0;
     return errno ? err_sys(g->e, "cannot read") : guard_reject(g, "the file ends too early");
 }
 
-int guard_begin(struct guard *g)
+static int begin(struct guard *g)
 {
     struct stat st;
     if (fstat(g->fd, &st))
@@ -94,19 +95,20 @@ int guard_begin(struct guard *g)
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n)
 {
-    if (guard_read(g, address, out, n))
+    if (read_bytes(g, address, out, n))
         return -1;
     return memcmp(out, signature, GUARD_SIGNATURE)
                ? guard_reject(g, "a block of metadata is of the wrong kind")
                : 0;
 }
 
-int guard_checksum(const struct guard *g, uint64_t address, size_t n)
+/* Checks the checksum that follows n bytes of metadata. */
+static int check_checksum(const struct guard *g, uint64_t address, size_t n)
 {
     unsigned char *bytes = memory_try(n + 4, 1, g->e);
     if (!bytes)
         return -1;
-    int r = guard_read(g, address, bytes, n + 4);
+    int r = read_bytes(g, address, bytes, n + 4);
     if (r == 0 && guard_lookup3(bytes, n) != guard_number(bytes + n, 4))
         r = guard_reject(g, "the checksum of the header is wrong");
     const int why = errno;
@@ -127,18 +129,19 @@ static int read_heap(struct guard *g, uint64_t address)
     if (guard_read_signed(g, address, "GCOL", head, sizeof head))
         return -1;
     const uint64_t n = guard_u64(head + 8);
-    if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !guard_inside(g, address, n))
+    if (head[4] != 1 || n < 4096 || n > MOST_HEAP || !is_inside(g, address, n))
         return guard_reject(g, "a heap of texts has invalid sizes");
     free(h->bytes);
     if (!(h->bytes = memory_try((size_t)n, 1, g->e)))
         return -1;
     h->address = address;
     h->n = n;
-    return guard_read(g, address, h->bytes, (size_t)n);
+    return read_bytes(g, address, h->bytes, (size_t)n);
 }
 
 /* The heap's objects follow one another: index 2, count 2, unused 4, size 8, bytes padded to 8. */
-int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out)
+static int find_heap_object(struct guard *g, uint64_t address, uint64_t index,
+                            struct guard_bytes *out)
 {
     bool found = false;
     if (read_heap(g, address))
@@ -154,7 +157,7 @@ int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct 
             break;
         }
         const unsigned char *object = b.at + 16;
-        if (size > b.left || !guard_skip(&b, 16) || !guard_skip(&b, (size_t)(size + 7) / 8 * 8))
+        if (size > b.left || !skip(&b, 16) || !skip(&b, (size_t)(size + 7) / 8 * 8))
             return guard_reject(g, "a heap of texts has invalid sizes");
         if (number != index)
             continue;
@@ -177,16 +180,16 @@ int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct 
 static int guard_space(struct guard *g, struct guard_bytes b)
 {
     uint64_t version, rank, flags, type;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &rank) || !guard_take(&b, 1, &flags) ||
-        !guard_take(&b, 1, &type) || version != 2 || rank > GUARD_RANK || flags > 1)
+    if (!take(&b, 1, &version) || !take(&b, 1, &rank) || !take(&b, 1, &flags) ||
+        !take(&b, 1, &type) || version != 2 || rank > GUARD_RANK || flags > 1)
         return guard_reject(g, "the shape is damaged");
     g->rank = (int)rank;
     for (uint64_t k = 0; k < rank; k++)
-        if (!guard_take(&b, 8, &g->size[k]))
+        if (!take(&b, 8, &g->size[k]))
             return guard_reject(g, "the shape is damaged");
     for (uint64_t k = 0; k < rank; k++) {
         g->most[k] = g->size[k];
-        if (flags == 1 && (!guard_take(&b, 8, &g->most[k]) || g->most[k] < g->size[k]))
+        if (flags == 1 && (!take(&b, 8, &g->most[k]) || g->most[k] < g->size[k]))
             return guard_reject(g, "the shape is damaged");
     }
     return 0;
@@ -234,10 +237,9 @@ static int check_fixed_array(const struct guard *g, uint64_t address, uint64_t c
 static int check_single(const struct guard *g, struct guard_bytes b, bool filtered)
 {
     uint64_t size = 0, mask = 0, address;
-    if ((filtered && (!guard_take(&b, 8, &size) || !guard_take(&b, 4, &mask))) ||
-        !guard_take(&b, 8, &address))
+    if ((filtered && (!take(&b, 8, &size) || !take(&b, 4, &mask))) || !take(&b, 8, &address))
         return guard_reject(g, "the layout of chunks is damaged");
-    return address == UINT64_MAX || guard_inside(g, address, size)
+    return address == UINT64_MAX || is_inside(g, address, size)
                ? 0
                : guard_reject(g, "a chunk lies outside the file");
 }
@@ -246,21 +248,21 @@ static int check_chunks(const struct guard *g, struct guard_bytes b)
 {
     enum { SINGLE = 1, FIXED_ARRAY = 3, FILTERED = 2 };
     uint64_t flags, n, width, kind, address, chunk[GUARD_RANK + 1], page_bits, chunk_bytes = 1;
-    if (!guard_take(&b, 1, &flags) || !guard_take(&b, 1, &n) || !guard_take(&b, 1, &width) ||
-        g->rank < 1 || n != (uint64_t)g->rank + 1 || width < 1 || width > 8)
+    if (!take(&b, 1, &flags) || !take(&b, 1, &n) || !take(&b, 1, &width) || g->rank < 1 ||
+        n != (uint64_t)g->rank + 1 || width < 1 || width > 8)
         return guard_reject(g, "the layout of chunks does not match the shape");
     for (uint64_t k = 0; k < n; k++) { /* the last is the size of a value */
-        if (!guard_take(&b, (size_t)width, &chunk[k]) || chunk[k] == 0 ||
+        if (!take(&b, (size_t)width, &chunk[k]) || chunk[k] == 0 ||
             chunk_bytes > UINT32_MAX / chunk[k])
             return guard_reject(g, "the layout of chunks is damaged");
         chunk_bytes *= chunk[k];
     }
     const uint64_t chunks = count_chunks(g, chunk);
-    if (chunks == 0 || !guard_take(&b, 1, &kind))
+    if (chunks == 0 || !take(&b, 1, &kind))
         return guard_reject(g, "the layout of chunks does not match the shape");
     if (kind == SINGLE && chunks == 1 && !(flags & FILTERED) == !g->filtered)
         return check_single(g, b, g->filtered);
-    if (kind != FIXED_ARRAY || !guard_take(&b, 1, &page_bits) || !guard_take(&b, 8, &address))
+    if (kind != FIXED_ARRAY || !take(&b, 1, &page_bits) || !take(&b, 8, &address))
         return guard_reject(g, "the index of chunks is of a kind that these files do not have");
     return address == UINT64_MAX ? 0 : check_fixed_array(g, address, chunks, chunk_bytes);
 }
@@ -270,9 +272,9 @@ static int check_view(struct guard *g, struct guard_bytes b)
 {
     uint64_t address, index;
     struct guard_bytes mappings;
-    if (!guard_take(&b, 8, &address) || !guard_take(&b, 4, &index))
+    if (!take(&b, 8, &address) || !take(&b, 4, &index))
         return guard_reject(g, "the layout of virtual data is damaged");
-    return guard_heap_object(g, address, index, &mappings);
+    return find_heap_object(g, address, index, &mappings);
 }
 
 /* The values of a table must fill its shape. */
@@ -294,8 +296,7 @@ static int guard_layout(struct guard *g, struct guard_bytes b)
 {
     enum { CONTIGUOUS = 1, CHUNKED = 2, VIRTUAL = 3 };
     uint64_t version, class, address, n;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &class) ||
-        (version != 3 && version != 4))
+    if (!take(&b, 1, &version) || !take(&b, 1, &class) || (version != 3 && version != 4))
         return guard_reject(g, "the layout is of a version that these files do not have");
     if (g->view)
         return class == VIRTUAL && version == 4 ? check_view(g, b)
@@ -304,9 +305,9 @@ static int guard_layout(struct guard *g, struct guard_bytes b)
         return guard_reject(g, "its data lie outside the file: rejected");
     if (class == CHUNKED && version == 4 && !g->table)
         return check_chunks(g, b);
-    if (class != CONTIGUOUS || !guard_take(&b, 8, &address) || !guard_take(&b, 8, &n))
+    if (class != CONTIGUOUS || !take(&b, 8, &address) || !take(&b, 8, &n))
         return guard_reject(g, "the layout is of a kind that these files do not have");
-    if (address != UINT64_MAX && !guard_inside(g, address, n))
+    if (address != UINT64_MAX && !is_inside(g, address, n))
         return guard_reject(g, "the data lie beyond the end of the file");
     return g->table ? check_table(g, address, n) : 0;
 }
@@ -431,9 +432,9 @@ static int add_attribute(const struct guard *g, const struct guard_attribute *a)
 int guard_attribute(struct guard *g, struct guard_bytes b, struct guard_bytes *attribute_name)
 {
     uint64_t version, flags, name, type, space;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || !guard_take(&b, 2, &name) ||
-        !guard_take(&b, 2, &type) || !guard_take(&b, 2, &space) || version < 1 || version > 3 ||
-        !guard_skip(&b, version == 3) || name < 1)
+    if (!take(&b, 1, &version) || !take(&b, 1, &flags) || !take(&b, 2, &name) ||
+        !take(&b, 2, &type) || !take(&b, 2, &space) || version < 1 || version > 3 ||
+        !skip(&b, version == 3) || name < 1)
         return guard_reject(g, "an attribute is damaged");
     const size_t head = padded(name, version) + padded(type, version) + padded(space, version);
     if (b.left < head || memchr(b.at, 0, (size_t)name) != b.at + name - 1)
@@ -459,8 +460,8 @@ static bool is_target(const struct guard *g, struct guard_bytes b, uint64_t type
     enum { HARD = 0, SOFT = 1, FOREIGN = 64 };
     uint64_t address, n;
     if (type == HARD)
-        return guard_take(&b, 8, &address) && guard_inside(g, address, 1);
-    return (type == SOFT || type >= FOREIGN) && guard_take(&b, 2, &n) && n > 0 && n <= b.left;
+        return take(&b, 8, &address) && is_inside(g, address, 1);
+    return (type == SOFT || type >= FOREIGN) && take(&b, 2, &n) && n > 0 && n <= b.left;
 }
 
 /*
@@ -471,12 +472,12 @@ static bool is_target(const struct guard *g, struct guard_bytes b, uint64_t type
 int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name)
 {
     uint64_t version, flags, type = 0, set = 0, length;
-    if (guard_take(&b, 1, &version) && version == 1 && guard_take(&b, 1, &flags) && flags < 0x20 &&
-        (!(flags & 8) || guard_take(&b, 1, &type)) && guard_skip(&b, flags & 4 ? 8 : 0) &&
-        (!(flags & 0x10) || guard_take(&b, 1, &set)) && set <= 1 &&
-        guard_take(&b, (size_t)1 << (flags & 3), &length) && length > 0 && length <= b.left) {
+    if (take(&b, 1, &version) && version == 1 && take(&b, 1, &flags) && flags < 0x20 &&
+        (!(flags & 8) || take(&b, 1, &type)) && skip(&b, flags & 4 ? 8 : 0) &&
+        (!(flags & 0x10) || take(&b, 1, &set)) && set <= 1 &&
+        take(&b, (size_t)1 << (flags & 3), &length) && length > 0 && length <= b.left) {
         *name = (struct guard_bytes){b.at, (size_t)length};
-        if (guard_skip(&b, (size_t)length) && is_target(g, b, type))
+        if (skip(&b, (size_t)length) && is_target(g, b, type))
             return 0;
     }
     return guard_reject(g, "a link is damaged");
@@ -487,9 +488,9 @@ int guard_link(struct guard *g, struct guard_bytes b, struct guard_bytes *name)
 static int guard_fill(const struct guard *g, struct guard_bytes b)
 {
     uint64_t version, flags, size = 0;
-    if (guard_take(&b, 1, &version) && (version == 3 || (version == 2 && guard_skip(&b, 2))) &&
-        guard_take(&b, 1, &flags) &&
-        (!(flags & (version == 3 ? 0x20 : 0xff)) || guard_take(&b, 4, &size)) && size <= b.left)
+    if (take(&b, 1, &version) && (version == 3 || (version == 2 && skip(&b, 2))) &&
+        take(&b, 1, &flags) && (!(flags & (version == 3 ? 0x20 : 0xff)) || take(&b, 4, &size)) &&
+        size <= b.left)
         return 0;
     return guard_reject(g, "a fill value is damaged");
 }
@@ -498,7 +499,7 @@ static int guard_fill(const struct guard *g, struct guard_bytes b)
 static int guard_filters(struct guard *g, struct guard_bytes b)
 {
     uint64_t version, n;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &n) || version != 2 || n < 1)
+    if (!take(&b, 1, &version) || !take(&b, 1, &n) || version != 2 || n < 1)
         return guard_reject(g, "the list of filters is damaged");
     g->filtered = true;
     return 0;
@@ -535,9 +536,8 @@ static int check_info(struct guard *g, struct guard_bytes b, bool links)
 {
     const size_t number_bytes = links ? 8 : 2;
     uint64_t version, flags, heap, tree;
-    if (!guard_take(&b, 1, &version) || !guard_take(&b, 1, &flags) || version != 0 || flags > 1 ||
-        !guard_skip(&b, flags ? number_bytes : 0) || !guard_take(&b, 8, &heap) ||
-        !guard_take(&b, 8, &tree))
+    if (!take(&b, 1, &version) || !take(&b, 1, &flags) || version != 0 || flags > 1 ||
+        !skip(&b, flags ? number_bytes : 0) || !take(&b, 8, &heap) || !take(&b, 8, &tree))
         return guard_reject(g, "the index of names is damaged");
     if (heap == UINT64_MAX && tree == UINT64_MAX)
         return 0;
@@ -620,17 +620,17 @@ static struct block *add_block(const struct guard *g, struct block **all, uint64
         return NULL;
     *new = (struct block){.address = address, .n = (size_t)n};
     *all = new;
-    return guard_read(g, address, new->bytes, (size_t)n) ? NULL : new;
+    return read_bytes(g, address, new->bytes, (size_t)n) ? NULL : new;
 }
 
 /* A continuation: "OCHK", messages, checksum. */
 static int add_continuation(const struct guard *g, struct block *all, struct guard_bytes b)
 {
     uint64_t address, n;
-    if (!guard_take(&b, 8, &address) || !guard_take(&b, 8, &n) || n < 8)
+    if (!take(&b, 8, &address) || !take(&b, 8, &n) || n < 8)
         return guard_reject(g, "the header is damaged");
     const struct block *new = add_block(g, &all, address, n - 4); /* without its checksum */
-    if (!new || (g->table && guard_checksum(g, address, (size_t)n - 4)))
+    if (!new || (g->table && check_checksum(g, address, (size_t)n - 4)))
         return -1;
     return memcmp(new->bytes, "OCHK", GUARD_SIGNATURE) ? guard_reject(g, "the header is damaged")
                                                        : 0;
@@ -641,15 +641,15 @@ static int check_block(struct guard *g, struct block *all, struct guard_bytes b,
 {
     uint64_t type, n, flags;
     while (b.left >= (numbered ? 6u : 4u)) {
-        if (!guard_take(&b, 1, &type) || !guard_take(&b, 2, &n) || !guard_take(&b, 1, &flags) ||
-            (numbered && !guard_skip(&b, 2)) || n > b.left)
+        if (!take(&b, 1, &type) || !take(&b, 2, &n) || !take(&b, 1, &flags) ||
+            (numbered && !skip(&b, 2)) || n > b.left)
             return guard_reject(g, "the header is damaged");
         const struct guard_bytes body = {b.at, (size_t)n};
         if (flags & 2)
             return guard_reject(g, "the header shares a message with another one");
         if (type == MSG_CONTINUATION && add_continuation(g, all, body))
             return -1;
-        if (check_message(g, (enum message)type, body, layout) || !guard_skip(&b, (size_t)n))
+        if (check_message(g, (enum message)type, body, layout) || !skip(&b, (size_t)n))
             return -1;
     }
     return 0;
@@ -672,11 +672,11 @@ static int check_header(struct guard *g, struct block **all, uint64_t address)
         return guard_reject(g, "the header is of a version that these files do not have");
     const uint64_t n = guard_number(h + at, width);
     if (!add_block(g, all, address + at + width, n) ||
-        (g->table && guard_checksum(g, address, at + width + (size_t)n)))
+        (g->table && check_checksum(g, address, at + width + (size_t)n)))
         return -1;
     for (const struct block *k = *all; k; k = k->next) {
         struct guard_bytes b = {k->bytes, k->n};
-        if ((k != *all && !guard_skip(&b, GUARD_SIGNATURE)) ||
+        if ((k != *all && !skip(&b, GUARD_SIGNATURE)) ||
             check_block(g, *all, b, flags & 4, &layout))
             return -1;
     }
@@ -686,7 +686,7 @@ static int check_header(struct guard *g, struct block **all, uint64_t address)
 static int look_at(struct guard *g, uint64_t address)
 {
     struct block *all = NULL;
-    if (guard_begin(g))
+    if (begin(g))
         return -1;
     int r = check_header(g, &all, address);
     const int why = errno;
@@ -747,7 +747,7 @@ static int find_text(int fd, struct guard_heap *heap, const unsigned char *place
     int r = 0;
     *out = (struct guard_bytes){place, 0};
     if (n != 0 || address != 0)
-        r = guard_begin(&g) || guard_heap_object(&g, address, guard_number(place + 12, 4), out);
+        r = begin(&g) || find_heap_object(&g, address, guard_number(place + 12, 4), out);
     *heap = g.heap;
     if (r == 0 && out->left != n)
         r = guard_reject(&g, "a text has another length than it says");

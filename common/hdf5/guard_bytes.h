@@ -37,27 +37,14 @@ struct guard_bytes {
 /* n bytes, and eight bytes, little-endian. */
 uint64_t guard_number(const unsigned char *p, size_t n);
 uint64_t guard_u64(const unsigned char *p);
-/* Takes a number of n bytes, or skips n bytes; false if fewer are left. */
-bool guard_take(struct guard_bytes *b, size_t n, uint64_t *out);
-bool guard_skip(struct guard_bytes *b, size_t n);
 /* Sets the message and errno = 0; returns -1. */
 int guard_reject(const struct guard *g, const char *what);
-/* Do n bytes from this address lie in the file? */
-bool guard_inside(const struct guard *g, uint64_t address, uint64_t n);
-int guard_read(const struct guard *g, uint64_t address, void *out, size_t n);
 /* Reads n bytes that begin with a signature of four letters. */
 int guard_read_signed(const struct guard *g, uint64_t address, const char *signature,
                       unsigned char *out, size_t n);
 /* The checksum of HDF5's metadata: lookup3's hashlittle() with initval 0 (Bob Jenkins, 2006, public
  * domain). In guard_dense.c. */
 uint32_t guard_lookup3(const unsigned char *p, size_t n);
-/* Checks the checksum that follows n bytes of metadata. */
-int guard_checksum(const struct guard *g, uint64_t address, size_t n);
-
-/* Prepares for reading the file. */
-int guard_begin(struct guard *g);
-/* An object of the global heap, in g->heap. */
-int guard_heap_object(struct guard *g, uint64_t address, uint64_t index, struct guard_bytes *out);
 
 /* --- what the guard of a header and that of many links or attributes ask of each other --- */
 

@@ -48,7 +48,8 @@ static double left_of_gauss(double p, double n)
     return LOW * first + HIGH * sigma * sqrt(PI / 2) * (erf(z / sqrt(2)) + erf(bend / sqrt(2)));
 }
 
-int64_t weights_before(enum weights w, int64_t p, int64_t n)
+/* Of the first p of n px, 0 <= p <= n. At most 2^11 n, of tents n^2 / 2. */
+static int64_t weights_before(enum weights w, int64_t p, int64_t n)
 {
     const double at = (double)p, size = (double)n;
     const int64_t rest = n - p;

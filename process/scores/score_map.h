@@ -44,8 +44,6 @@ const char *weights_name(enum weights w);
 
 /* Of cell m of k. */
 int64_t weights_of_cell(enum weights w, int64_t m, int64_t k);
-/* Of the first p of n px, 0 <= p <= n. At most 2^11 n, of tents n^2 / 2. */
-int64_t weights_before(enum weights w, int64_t p, int64_t n);
 
 struct score_map_setup {
     const char *path;

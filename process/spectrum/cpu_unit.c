@@ -128,8 +128,9 @@ static uint64_t sum_octave(const struct cpu_octaves *c, struct cpu_ends from, st
     return (uint64_t)s0[0] + s0[1] + s0[2] + s0[3];
 }
 
-void cpu_octaves_add(const struct cpu_octaves *c, int block, const uint32_t *classes,
-                     uint64_t sums[FEATURES_OCTAVES])
+/* Adds the classes of a block, [window][LANES], over each octave, or CPU_BELOW, to sums. */
+static void add_octaves(const struct cpu_octaves *c, int block, const uint32_t *classes,
+                        uint64_t sums[FEATURES_OCTAVES])
 {
     struct cpu_ends from = {0, 0};
     if (block > 0)
@@ -138,8 +139,9 @@ void cpu_octaves_add(const struct cpu_octaves *c, int block, const uint32_t *cla
         sums[o] += sum_octave(c, from, c->ends[block][o], classes);
 }
 
-void cpu_octaves_add_first(const struct cpu_octaves *c, int block, const uint32_t *classes,
-                           int times, uint64_t sums[FEATURES_OCTAVES])
+/* The same `times` times for the first lane alone. */
+static void add_octaves_first(const struct cpu_octaves *c, int block, const uint32_t *classes,
+                              int times, uint64_t sums[FEATURES_OCTAVES])
 {
     const int8_t *octaves = c->octaves + block * c->window * LANES;
     for (int k = 0; k < c->window * LANES; k += LANES)
@@ -369,11 +371,11 @@ static void sum_octaves(const struct spectrum *b, struct scratch *w, int block)
     if (!b->inside)
         clamp_classes(b, w);
     if (block < last)
-        cpu_octaves_add(&b->octaves, block, classes, w->twice);
+        add_octaves(&b->octaves, block, classes, w->twice);
     if (block == 0)
-        cpu_octaves_add_first(&b->octaves, block, classes, -1, w->once);
+        add_octaves_first(&b->octaves, block, classes, -1, w->once);
     if (block == last)
-        cpu_octaves_add_first(&b->octaves, block, classes, 1, w->once);
+        add_octaves_first(&b->octaves, block, classes, 1, w->once);
 }
 
 /* Adds the thread's counters to the counts and clears them. In the place of the last octave the

@@ -48,13 +48,6 @@ struct cpu_octaves {
 void cpu_octaves_create(struct cpu_octaves *c, const struct lanes_plan *plan);
 void cpu_octaves_free(struct cpu_octaves *c);
 
-/* Adds the classes of a block, [window][LANES], over each octave, or CPU_BELOW, to sums. */
-void cpu_octaves_add(const struct cpu_octaves *c, int block, const uint32_t *classes,
-                     uint64_t sums[FEATURES_OCTAVES]);
-/* The same `times` times for the first lane alone. */
-void cpu_octaves_add_first(const struct cpu_octaves *c, int block, const uint32_t *classes,
-                           int times, uint64_t sums[FEATURES_OCTAVES]);
-
 /* --- a unit --- */
 
 /* Counters that neighbouring values use in turn, and bits of a float below a cell of `cells`. */
