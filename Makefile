@@ -90,7 +90,7 @@ $(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
   EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
 $(B)/common/codec/j2k.o: EXTRA += $(call pkg,--cflags,libopenjp2)
-$(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture/%.c,rows png_input)): \
+$(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture/%.c,picture_png png_input)): \
   EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \

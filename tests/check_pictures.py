@@ -272,6 +272,44 @@ def test_damaged_pictures():
         expect(got == damaged, "%s: %s", slide, got)
 
 
+def test_pixels_are_kept_in_a_temporary_folder():
+    """Every kind of picture needs it, and only for its pixels; what it lacks is trouble of the machine."""
+    Image, p, folder = with_pillow(), picture(), tmp()
+    gone = os.path.join(folder, "gone")
+    slides = [write("strips.tif", p, rows=50), write("large.tif", p, (4112, 320))]
+    for name in ("a.png", "a.jpg"):
+        slides.append(os.path.join(folder, name))
+        Image.fromarray(p).save(slides[-1])
+    here, out = dict(os.environ, TMPDIR=folder), os.path.join(folder, "a.h5")
+    for slide in slides:
+        ran = run(WSI2H5, "-q", "-o", out, slide, status=5, env=dict(os.environ, TMPDIR=gone))
+        says(ran.err, slide, "no temporary file for the pixels of a picture in " + gone, "set TMPDIR to another folder")
+        ran = run(WSI2H5, "-q", "-o", out, slide, status=5, env=here, preexec_fn=small_files(1 << 20))
+        says(ran.err, slide, "the temporary file for the pixels of a picture in %s cannot be written" % folder)
+        expect(not os.path.exists(out), "%s: a store without pixels", slide)
+        run(WSI2H5, "--print-inputs", "-o", out, slide, status=0, env=dict(os.environ, TMPDIR=gone))
+        run(WSI2H5, "-q", "-o", out, slide, status=0, env=here)
+        os.unlink(out)
+    left = [f for f in os.listdir(folder) if f.startswith("wsi-")]
+    expect(not left, "left in TMPDIR: %s", left)
+
+
+def test_room_for_the_pixels_is_asked_for_first():
+    """A JPEG in strips may state any size; nothing of it is decoded."""
+    folder = tmp()
+    space = os.statvfs(folder)
+    rows = space.f_bavail * space.f_frsize // (1 << 20) * 9 // 8 + 1000
+    if rows > 1 << 19:
+        raise Skip("the disk has more than half a TB of room")
+    t = Tiff(write("a.tif", np.zeros((1, 1, 1), np.uint8), compression=JPEG))
+    for tag, value in ((WIDTH, 1 << 20), (LENGTH, rows), (ROWS_PER_STRIP, rows), (STRIP_BYTES, 64 << 20)):
+        t.set(tag, value)
+    slide = t.save(os.path.join(tmp(), "a.tif"))
+    os.truncate(slide, 128 << 20)
+    ran = run(WSI2H5, "-q", "-o", os.path.join(folder, "a.h5"), slide, status=5, env=dict(os.environ, TMPDIR=folder))
+    says(ran.err, "the temporary file for the pixels of a picture needs %d bytes, and %s has" % (rows << 20, folder), "set TMPDIR")
+
+
 LIBRARIES = {LZW: "tiff_lzw", DEFLATE: "tiff_adobe_deflate", 34925: "lzma", 50000: "zstd"}
 
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -527,6 +528,19 @@ FILE *temporary_open(const char *what, struct err *e)
     if (fd >= 0)
         close(fd);
     return NULL;
+}
+
+int temporary_room(FILE *f, int64_t length, int64_t bytes, const char *what, struct err *e)
+{
+    struct statvfs fs;
+    const bool known = fstatvfs(fileno(f), &fs) == 0;
+    const double space = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (known && space < (double)bytes)
+        return err_blame(e, ERR_DISK,
+                         "the temporary file for %s needs %" PRId64 " bytes, and %s has %.0f left; "
+                         "free some, or set TMPDIR to another folder",
+                         what, bytes, folder(), space);
+    return ftruncate(fileno(f), length) ? temporary_failed(what, e) : 0;
 }
 
 int temporary_failed(const char *what, struct err *e)

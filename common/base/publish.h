@@ -6,6 +6,7 @@
 #include "common/base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -99,6 +100,8 @@ void text_file_abort(struct text_file *t);
 /* A file for reading and writing in the folder TMPDIR or, without it, in /tmp; messages name `what`
  * it is for: "pictures". fclose() it. NULL on failure. */
 FILE *temporary_open(const char *what, struct err *e);
+/* Makes it so long, of which so many bytes will be written. 0, or -1: there is no room. */
+int temporary_room(FILE *f, int64_t length, int64_t bytes, const char *what, struct err *e);
 /* After a write to it has failed: errno says why. Returns -1. */
 int temporary_failed(const char *what, struct err *e);
 

@@ -258,9 +258,9 @@ static void blend(const struct tile_format *f, int alpha, uint8_t rgb[3])
     }
 }
 
-/* n pixels of samples to gray or RGB. False: all are transparent. */
-static bool take_pixels(const struct tile_format *f, const uint8_t *p, size_t n, int channels,
-                        uint8_t *out)
+/* As tile_take_pixels, pixel by pixel. */
+static bool convert_pixels(const struct tile_format *f, const uint8_t *p, size_t n, int channels,
+                           uint8_t *out)
 {
     const int samples = samples_of(f);
     bool shown = !f->alpha_at;
@@ -278,6 +278,21 @@ static bool take_pixels(const struct tile_format *f, const uint8_t *p, size_t n,
             gray_bytes_from_rgb(rgb, out, 1);
     }
     return shown;
+}
+
+bool tile_take_pixels(const struct tile_format *f, const uint8_t *p, size_t n, int channels,
+                      uint8_t *out)
+{
+    const int samples = samples_of(f);
+    if (!is_plain(f))
+        return convert_pixels(f, p, n, channels, out);
+    if (samples < channels)
+        copy_gray(p, out, n);
+    else if (samples > channels)
+        gray_bytes_from_rgb(p, out, n);
+    else
+        memcpy(out, p, n * (size_t)channels);
+    return true;
 }
 
 /* Adds the samples to the left, as predictor 2 wants it. */
@@ -337,13 +352,7 @@ static int tile_lossless_decode(struct tile_lossless *d, const uint8_t *bytes, s
     const int bad = unpack(d, bytes, n, to, e);
     if (bad)
         return bad;
-    if (!is_plain(f))
-        return take_pixels(f, d->pixels, pixels, channels, out) ? 0 : TILE_EMPTY;
-    if (samples < channels)
-        copy_gray(d->pixels, out, pixels);
-    else if (samples > channels)
-        gray_bytes_from_rgb(d->pixels, out, pixels);
-    return 0;
+    return to == out || tile_take_pixels(f, d->pixels, pixels, channels, out) ? 0 : TILE_EMPTY;
 }
 
 struct tile_decoder {

@@ -80,6 +80,11 @@ bool tile_is_gray(const struct tile_format *f);
 /* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
 bool tile_is_j2k(const struct tile_format *f);
 
+/* n pixels of decoded samples, [n][samples] u8, to gray (channels 1) or RGB (3), over white where
+ * alpha is. False: all are transparent. */
+bool tile_take_pixels(const struct tile_format *f, const uint8_t *samples, size_t n, int channels,
+                      uint8_t *out);
+
 /* Stops libtiff from printing. Our own messages name the damage of a tile. Call it once, at the
  * start of a program. */
 void tile_silence_library(void);

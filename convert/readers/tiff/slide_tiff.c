@@ -33,11 +33,10 @@ struct tiff_slide {
     struct slide_info info;
     const struct slide_file *file;
     struct tiff_level level;
-    struct tiff_picture picture; /* the level, if it is in bands */
-    struct bands *bands;         /* of it, else NULL */
+    struct picture *picture; /* the level, if its tiles are decoded as one; else NULL */
 };
 
-static const struct slide_reader tiff_in_bands;
+static const struct slide_reader tiff_as_picture;
 
 static struct tiff_slide *from_slide(struct slide *s)
 {
@@ -50,8 +49,7 @@ static void tiff_close(struct slide *s)
 {
     struct tiff_slide *v = from_slide(s);
     tile_file_close(v->common.tiles);
-    bands_close(v->bands);
-    tiff_picture_free(&v->picture);
+    picture_close(v->picture);
     slide_metadata_close(v->common.slide.metadata);
     tiff_level_free(&v->level);
     free(v);
@@ -169,7 +167,7 @@ static int check_first_tiles(const struct tiff_slide *v, struct err *e)
         struct err ignored;
         struct tiff_level l = {0};
         if (tiff_level_read(&l, v->file, k, true, &ignored) > 0 && tile_is_j2k(&l.format) &&
-            !l.in_planes && !l.in_bands)
+            !l.in_planes && !l.is_picture)
             bad = check_first_tile(&l, e);
         tiff_level_free(&l);
     }
@@ -231,25 +229,28 @@ static int open_tiles(struct tiff_slide *v, int threads)
 }
 
 /* Tiles that are too large to be decoded one by one, or that OpenSlide would turn. 1 or -1. */
-static int open_bands(struct tiff_slide *v, int threads, struct err *e)
+static int open_picture(struct tiff_slide *v, struct err *e)
 {
+    struct picture_form f;
     struct slide_info *i = &v->info;
-    const int bad = tiff_picture_read(&v->picture, v->file, v->level.pyramid->at[i->level], e);
-    if (bad == ROWS_OTHER)
-        err_add(e, "unsupported");
-    if (bad)
-        return -1;
-    struct bands_picture b = tiff_picture_bands(&v->picture);
-    memcpy(b.background, i->background, sizeof b.background);
-    v->common.slide.reader = &tiff_in_bands;
-    i->tile_cols = i->tile_rows = BANDS_TILE;
+    const int bad = tiff_picture_open(&f, v->file, v->level.pyramid->at[i->level], e);
+    if (bad) {
+        const int code = errno;
+        picture_form_free(&f);
+        errno = code;
+        return bad == PICTURE_OTHER ? err_add(e, "unsupported") : -1;
+    }
+    memcpy(f.background, i->background, sizeof f.background);
+    v->common.slide.reader = &tiff_as_picture;
+    i->tile_cols = i->tile_rows = PICTURE_TILE;
     i->has_eighth = i->gray_is_luma = i->is_j2k = false;
-    i->is_gray = b.channels == 1;
+    i->is_gray = tile_is_gray(&f.format);
     snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
-             v->level.format.cols > BANDS_TILE ? "too large" : "of a kind that is decoded in rows");
-    v->info.in_order = true;
-    v->bands = bands_open(&b, threads, e);
-    return v->bands ? 1 : -1;
+             v->level.format.cols > PICTURE_TILE ? "too large"
+                                                 : "of a kind that is decoded in rows");
+    i->in_order = true;
+    v->picture = picture_open(&f);
+    return 1;
 }
 
 static int open_as(const struct slide_reader *reader, struct slide **out,
@@ -264,7 +265,7 @@ static int open_as(const struct slide_reader *reader, struct slide **out,
         r = take_metadata(v, level, e);
     }
     if (r > 0)
-        r = v->level.in_bands ? open_bands(v, threads, e) : open_tiles(v, threads);
+        r = v->level.is_picture ? open_picture(v, e) : open_tiles(v, threads);
     if (r <= 0) {
         const int code = errno;
         tiff_close(&v->common.slide);
@@ -388,30 +389,30 @@ const struct slide_reader slide_tiff = {
     .close = tiff_close,
 };
 
-/* --- in bands --- */
+/* --- as a picture --- */
 
-static int bands_read_tile(struct slide *s, int thread, int64_t col, int64_t row, int channels,
-                           uint8_t *out, enum store_status *status, struct err *e)
+static int read_tile(struct slide *s, int thread, int64_t col, int64_t row, int channels,
+                     uint8_t *out, enum store_status *status, struct err *e)
 {
     (void)thread;
-    return bands_read(from_slide(s)->bands, col, row, channels, out, status, e);
+    return picture_read(from_slide(s)->picture, col, row, channels, out, status, e);
 }
 
-static const char *bands_refused(const struct slide *s)
+static const char *refusal(const struct slide *s)
 {
-    return bands_refusal(((const struct tiff_slide *)s)->bands);
+    return picture_refusal(((const struct tiff_slide *)s)->picture);
 }
 
-static const char *bands_contradiction(const struct slide *s)
+static const char *conflict(const struct slide *s)
 {
-    return tiff_picture_contradiction(&((const struct tiff_slide *)s)->picture);
+    return picture_conflict(((const struct tiff_slide *)s)->picture);
 }
 
-static const struct slide_reader tiff_in_bands = {
+static const struct slide_reader tiff_as_picture = {
     .name = "tiff",
-    .read = bands_read_tile,
-    .refusal = bands_refused,
-    .contradiction = bands_contradiction,
+    .read = read_tile,
+    .refusal = refusal,
+    .contradiction = conflict,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .icc = tiff_icc,

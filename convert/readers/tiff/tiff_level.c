@@ -198,7 +198,7 @@ static bool take_sizes(const struct tiff_reading *r, struct tiff_level *l)
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
         rows < LEAST_TILE || cols > INT32_MAX || rows > INT32_MAX)
         return false;
-    l->in_bands = cols > MOST_TILE || rows > MOST_TILE;
+    l->is_picture = cols > MOST_TILE || rows > MOST_TILE;
     l->orientation = tiff_small(r, TIFF_FILE_ORIENTATION, 1);
     l->width = (int64_t)width;
     l->height = (int64_t)height;
@@ -400,16 +400,16 @@ static int take_tiles(const struct tiff_reading *r, struct tiff_level *l, int64_
     if (tiff_check_channels(tile_colours(f), f->samples, f->alpha_at, known || planes, e))
         return -1;
     if (!known) {
-        if (!l->in_bands && l->orientation == 1 && !planes)
+        if (!l->is_picture && l->orientation == 1 && !planes)
             return 0;
-        l->in_bands = true; /* OpenSlide mirrors each tile on its own */
+        l->is_picture = true; /* OpenSlide mirrors each tile on its own */
     }
     if ((level == 0 && kind == TIFF_APERIO && check_description(l, e)) ||
-        (!l->in_bands && take_places(r, l, e)))
+        (!l->is_picture && take_places(r, l, e)))
         return -1;
-    if (!l->in_bands)
+    if (!l->is_picture)
         correct_colours(r, l);
-    return l->in_bands ? 1 : take_mask(r, l, level, e);
+    return l->is_picture ? 1 : take_mask(r, l, level, e);
 }
 
 /* --- what belongs to the whole slide --- */
@@ -508,17 +508,23 @@ bool tiff_level_thumbnail(const struct slide_file *file, uint8_t **rgb, int64_t 
                           int64_t *height)
 {
     struct err why = {0};
-    struct tiff_picture p = {0};
+    struct picture_form f = {0};
     errno = 0;
     *rgb = NULL;
     const struct tiff_file *t = tiff_file_of(file);
     const struct tiff_directory *d = t ? second_directory(t) : NULL;
-    if (d && tiff_picture_read(&p, file, d->at, &why) == 0 && p.width <= MOST_THUMBNAIL / p.height)
-        *rgb = tiff_picture_rgb(&p, &why);
-    *width = p.width;
-    *height = p.height;
+    const bool known =
+        d && tiff_picture_open(&f, file, d->at, &why) == 0 && f.width <= MOST_THUMBNAIL / f.height;
+    *width = f.width;
+    *height = f.height;
+    struct picture *p = known ? picture_open(&f) : NULL;
+    if (p)
+        *rgb = picture_rgb(p, &why);
     const int code = errno;
-    tiff_picture_free(&p);
+    if (p)
+        picture_close(p);
+    else
+        picture_form_free(&f);
     errno = code;
     return *rgb != NULL;
 }

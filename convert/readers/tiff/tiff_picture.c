@@ -3,6 +3,7 @@
 
 #include "common/base/memory.h"
 #include "convert/readers/tiff/tiff_samples.h"
+#include "convert/readers/tiff/tiff_segment.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,17 +14,20 @@
 enum {
     MOST_SEGMENTS = 1 << 26,
     MOST_COLS = 1 << 20,
+    MOST_SAMPLES = 16,
     PACKBITS = 32773,
     WEBP = 50001,
 };
+#define MOST_PIXELS ((uint64_t)1 << 58)
 enum { WHITE_IS_ZERO, GRAY, RGB, PALETTE, CMYK = 5, YCBCR = 6 };
 
 /* --- the directory --- */
 
-/* The entries that are read of the directory, and their places. */
+/* The directory, and the two that it fills. */
 struct reading {
     struct tiff_reading from;
-    struct tiff_picture *p;
+    struct tiff_picture *t;
+    struct picture_form *f;
 };
 
 static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
@@ -34,57 +38,52 @@ static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
 static int other(struct err *e, const char *what)
 {
     err_set(e, "%s", what);
-    return ROWS_OTHER;
+    return PICTURE_OTHER;
+}
+
+static int damaged(struct err *e, const char *what)
+{
+    err_set(e, "%s; copy the file again", what);
+    return PICTURE_DAMAGED;
 }
 
 static int take_sizes(const struct reading *r, struct err *e)
 {
-    struct tiff_picture *p = r->p;
+    struct picture_form *f = r->f;
+    struct tiff_picture *t = r->t;
     const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
     const uint64_t all = value(r, TIFF_FILE_ROWS_PER_STRIP, UINT32_MAX);
-    p->in_strips = !tiff_directory_tag(r->from.d, TIFF_FILE_TILE_WIDTH);
-    const uint64_t cols = p->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
-    const uint64_t rows = !p->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
+    t->in_strips = !tiff_directory_tag(r->from.d, TIFF_FILE_TILE_WIDTH);
+    const uint64_t cols = t->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
+    const uint64_t rows = !t->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
                           : all > height ? height
                                          : all;
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < 1 ||
-        rows < 1 || cols > INT32_MAX || rows > INT32_MAX) {
-        err_set(e, "its size is damaged; copy the file again");
-        return ROWS_DAMAGED;
-    }
+        rows < 1 || cols > INT32_MAX || rows > INT32_MAX)
+        return damaged(e, "its size is damaged");
+    if (width > MOST_PIXELS / height)
+        return other(e, "it has more than 2^58 px");
     if (cols > MOST_COLS)
         return other(e, "its rows are longer than 1,048,576 px");
-    p->width = (int64_t)width;
-    p->height = (int64_t)height;
-    p->cols = (int64_t)cols;
-    p->rows = (int64_t)rows;
-    p->across = (p->width + p->cols - 1) / p->cols;
-    p->down = (p->height + p->rows - 1) / p->rows;
-    return 0;
-}
-
-static int take_palette(const struct reading *r, struct err *e)
-{
-    uint8_t *palette = tiff_palette(&r->from);
-    if (!palette) {
-        err_set(e, "its palette is damaged; copy the file again");
-        return ROWS_DAMAGED;
-    }
-    memcpy(r->p->palette, palette, sizeof r->p->palette);
-    free(palette);
+    f->width = (int64_t)width;
+    f->height = (int64_t)height;
+    f->cols = t->format.cols = (int64_t)cols;
+    f->rows = t->format.rows = (int64_t)rows;
+    t->across = (f->width + f->cols - 1) / f->cols;
+    t->down = (f->height + f->rows - 1) / f->rows;
     return 0;
 }
 
 /* Samples that are colours, or 0 for a kind that is not decoded. */
-static int colours_of(const struct tiff_picture *p, bool is_cmyk)
+static int colours_of(const struct tile_format *f, bool is_cmyk)
 {
-    switch (p->photometric) {
+    switch (f->photometric) {
     case CMYK: return is_cmyk ? 4 : 0;
     case WHITE_IS_ZERO:
     case GRAY:
     case PALETTE: return 1;
     case RGB: return 3;
-    case YCBCR: return p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ? 3 : 0;
+    case YCBCR: return f->compression == TILE_JPEG || f->compression == TILE_J2K_YCBCR ? 3 : 0;
     default: return 0;
     }
 }
@@ -94,7 +93,7 @@ static int name_samples(const struct reading *r, const char *what, struct err *e
     char text[160];
     tiff_file_name_tiles(r->from.t, r->from.d, text, sizeof text);
     err_set(e, "its %s; %s", text, what);
-    return ROWS_OTHER;
+    return PICTURE_OTHER;
 }
 
 /* OME-TIFF of Bio-Formats states YCbCr where planes of R, G and B are JPEG. */
@@ -108,61 +107,85 @@ static bool is_ome(const struct reading *r)
     return strstr(text, "openmicroscopy.org") != NULL;
 }
 
-static int take_samples(const struct reading *r, struct err *e)
+/* Is the compression decoded here, and why not? */
+static int take_compression(const struct reading *r, bool is_whole, struct err *e)
 {
-    struct tiff_picture *p = r->p;
-    const uint64_t samples = value(r, TIFF_FILE_SAMPLES, 1);
-    const uint64_t format = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
-    const bool whole = p->compression == TILE_JPEG || p->compression == TILE_J2K_YCBCR ||
-                       p->compression == TILE_J2K_RGB;
-    p->photometric = (int)(tiff_file_photometric(r->from.t, r->from.d) & 0xffff);
-    p->predictor = (int)(value(r, TIFF_FILE_PREDICTOR, 1) & 0xffff);
-    p->fill_order = value(r, TIFF_FILE_FILL_ORDER, 1) == 2 ? 2 : 1;
-    if (value(r, TIFF_FILE_BITS, 1) != 8 || (format != 1 && format != 4))
+    const struct tile_format *f = &r->t->format;
+    const uint64_t kind = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
+    if (value(r, TIFF_FILE_BITS, 1) != 8 || (kind != 1 && kind != 4))
         return name_samples(r, "only unsigned 8-bit RGB and gray are converted", e);
-    if (!whole && !tiff_rows_know(p->compression))
+    if (!is_whole && !tiff_segment_is_known(f->compression))
         return name_samples(r, "this compression is not decoded", e);
-    if (!whole && p->predictor != 1 && p->predictor != 2)
+    if (!is_whole && f->predictor != 1 && f->predictor != 2)
         return name_samples(r, "predictor 3 is for floating-point numbers", e);
-    const int colours = colours_of(p, !whole && value(r, TIFF_FILE_INK_SET, 1) == 1);
-    if (colours == 0 && whole)
+    return 0;
+}
+
+static int take_colours(const struct reading *r, bool is_whole, int colours, struct err *e)
+{
+    struct tile_format *f = &r->t->format;
+    const uint64_t samples = value(r, TIFF_FILE_SAMPLES, 1);
+    if (colours == 0 && is_whole)
         return name_samples(r, "of JPEG and JPEG 2000 only RGB, YCbCr and gray are converted", e);
     if (colours == 0)
         return name_samples(r, "only RGB, gray, palettes and CMYK are converted", e);
-    p->samples = (int)(samples & UINT16_MAX);
-    p->alpha_at = tiff_alpha(&r->from, colours, p->samples, &p->is_multiplied);
-    p->n_left_out = p->samples - colours - (p->alpha_at > 0);
-    if (tiff_check_channels(colours, p->samples, p->alpha_at, !whole, e))
-        return ROWS_OTHER;
-    if (samples < (uint64_t)colours || samples > TIFF_MOST_SAMPLES ||
-        (whole && samples != (uint64_t)colours))
+    f->samples = (int)(samples & UINT16_MAX);
+    f->alpha_at = tiff_alpha(&r->from, colours, f->samples, &f->is_multiplied);
+    if (tiff_check_channels(colours, f->samples, f->alpha_at, !is_whole, e))
+        return PICTURE_OTHER;
+    if (samples < (uint64_t)colours || samples > MOST_SAMPLES ||
+        (is_whole && samples != (uint64_t)colours))
         return name_samples(r, "its number of samples is not that of its colours", e);
-    p->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? p->samples : 1;
-    if (p->planes > 1 && p->photometric == YCBCR && !is_ome(r))
+    r->t->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? f->samples : 1;
+    if (r->t->planes > 1 && f->photometric == YCBCR && !is_ome(r))
         return name_samples(r, "YCbCr in separate planes is not converted", e);
-    p->channels = colours >= 3 || p->photometric == PALETTE ? 3 : 1;
-    return p->photometric == PALETTE ? take_palette(r, e) : 0;
+    return 0;
+}
+
+/* The form gets the decoded samples, the picture the stored ones of a plane. */
+static int take_samples(const struct reading *r, struct err *e)
+{
+    struct tiff_picture *t = r->t;
+    struct tile_format *f = &t->format;
+    f->compression = tiff_compression(&r->from, false);
+    f->photometric = (int)(tiff_file_photometric(r->from.t, r->from.d) & 0xffff);
+    f->predictor = (int)(value(r, TIFF_FILE_PREDICTOR, 1) & 0xffff);
+    t->fill_order = value(r, TIFF_FILE_FILL_ORDER, 1) == 2 ? 2 : 1;
+    const bool is_whole = f->compression == TILE_JPEG || tile_is_j2k(f);
+    int bad = take_compression(r, is_whole, e);
+    const bool is_cmyk = !is_whole && value(r, TIFF_FILE_INK_SET, 1) == 1;
+    bad = bad ? bad : take_colours(r, is_whole, colours_of(f, is_cmyk), e);
+    if (!bad && f->photometric == PALETTE && !(f->palette = t->palette = tiff_palette(&r->from)))
+        return damaged(e, "its palette is damaged");
+    r->f->format = *f;
+    r->f->format.photometric = f->photometric == YCBCR ? RGB : f->photometric;
+    r->f->planes = t->planes;
+    f->samples /= t->planes ? t->planes : 1;
+    return bad;
 }
 
 static int take_tables(const struct reading *r, struct err *e)
 {
-    struct tiff_picture *p = r->p;
+    struct tiff_picture *t = r->t;
     const struct tiff_tag *tag = tiff_directory_tag(r->from.d, TIFF_FILE_JPEG_TABLES);
-    if (p->compression != TILE_JPEG || !tag || tiff_tag_bytes(tag) == 0)
+    if (t->format.compression != TILE_JPEG || !tag || tiff_tag_bytes(tag) == 0)
         return 0;
-    p->tables = tiff_tables(&r->from, &p->tables_bytes);
-    if (p->tables)
-        return 0;
-    err_set(e, "its JPEG tables are not in the file; copy the file again");
-    return ROWS_DAMAGED;
+    t->tables = tiff_tables(&r->from, &t->format.tables_bytes);
+    t->format.tables = t->tables;
+    return t->tables ? 0 : damaged(e, "its JPEG tables are not in the file");
+}
+
+static int64_t n_places(const struct tiff_picture *t)
+{
+    return t->across * t->down * t->planes;
 }
 
 static int take_places(const struct reading *r, struct err *e)
 {
-    struct tiff_picture *p = r->p;
-    if (p->across > MOST_SEGMENTS / p->down)
+    const struct tiff_picture *t = r->t;
+    if (t->across > MOST_SEGMENTS / t->down)
         return other(e, "it has too many strips");
-    return tiff_places(&r->from, p->in_strips, p->across * p->down * p->planes, &p->places, e);
+    return tiff_places(&r->from, t->in_strips, n_places(t), &r->t->places, e);
 }
 
 /* Bytes of pixels per byte of a file: deflate packs 1,032 bytes into one, LZW up to 2,731 and
@@ -180,60 +203,72 @@ static uint64_t most_ratio(int compression)
 /* A damaged size is rejected: it would make an empty store. */
 static int check_bytes(const struct reading *r, struct err *e)
 {
-    const struct tiff_picture *p = r->p;
-    const double segment = (double)p->cols * (double)p->rows * p->samples / p->planes;
+    struct picture_form *f = r->f;
+    const struct tiff_picture *t = r->t;
+    const double segment = (double)f->cols * (double)f->rows * t->format.samples;
+    const double all = (double)f->width * (double)f->height * f->format.samples;
     double pixels = 0;
-    for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
-        pixels += p->places[k].bytes > 0 ? segment : 0;
-    if (pixels > 0 && pixels <= (double)most_ratio(p->compression) * ((double)r->from.t->bytes + 1))
+    for (int64_t k = 0; k < n_places(t); k++)
+        pixels += t->places[k].bytes > 0 ? segment : 0;
+    f->bytes = (int64_t)(pixels < all ? pixels : all);
+    if (pixels > 0 &&
+        pixels <= (double)most_ratio(t->format.compression) * ((double)r->from.t->bytes + 1))
         return 0;
     if (pixels <= 0)
         err_set(e, "nothing of it was scanned: all its tiles or strips are missing");
     else
         err_set(e, "the file is too small for %" PRId64 " x %" PRId64 " px; copy the file again",
-                p->width, p->height);
-    return ROWS_DAMAGED;
+                f->width, f->height);
+    return PICTURE_DAMAGED;
 }
 
-static int read_directory(struct reading *r, struct err *e)
+/* Memory that one segment needs: its bytes where libtiff holds them, or its pixels where they
+ * cannot be decoded row by row. */
+static uint64_t whole_bytes(const struct tiff_picture *t)
 {
-    r->p->compression = tiff_compression(&r->from, false);
+    const struct tile_format *f = &t->format;
+    const uint64_t pixels = (uint64_t)f->cols * (uint64_t)f->rows * (uint64_t)f->samples;
+    uint64_t most = 0;
+    for (int64_t k = 0; k < n_places(t); k++)
+        if (t->places[k].bytes > most && t->places[k].bytes <= t->file->bytes)
+            most = t->places[k].bytes;
+    if (tile_is_j2k(f))
+        return most + 5 * pixels; /* OpenJPEG's samples have 32 bits */
+    if (f->compression == WEBP)
+        return most + pixels;
+    const bool streamed =
+        f->compression == TILE_NONE || f->compression == TILE_JPEG || f->compression == PACKBITS;
+    return streamed ? 0 : most;
+}
+
+static int check_memory(const struct reading *r, struct err *e)
+{
+    const uint64_t bytes = whole_bytes(r->t);
+    if (bytes <= PICTURE_MOST_BYTES)
+        return 0;
+    err_set(e,
+            "its strips or tiles of %" PRId64 " x %" PRId64
+            " px need %.1f GiB of memory; write the picture in tiles of 256 px first",
+            r->f->cols, r->f->rows, (double)bytes / (double)((uint64_t)1 << 30));
+    return PICTURE_OTHER;
+}
+
+static int read_directory(const struct reading *r, struct err *e)
+{
     int bad = take_sizes(r, e);
     bad = bad ? bad : take_samples(r, e);
     bad = bad ? bad : take_tables(r, e);
     bad = bad ? bad : take_places(r, e);
-    return bad ? bad : check_bytes(r, e);
+    bad = bad ? bad : check_bytes(r, e);
+    bad = bad ? bad : check_memory(r, e);
+    if (!bad && !(r->t->line = memory_try((size_t)r->f->cols, (size_t)r->t->format.samples, e)))
+        bad = -1;
+    return bad;
 }
 
-int tiff_picture_read(struct tiff_picture *p, const struct slide_file *file, uint64_t at,
-                      struct err *e)
-{
-    struct reading r = {.p = p};
-    *p = (struct tiff_picture){.file = file, .conflict = memory_need(1, sizeof *p->conflict)};
-    errno = 0;
-    r.from.t = tiff_file_of(file);
-    r.from.d = r.from.t ? tiff_file_directory(r.from.t, at) : NULL;
-    if (!r.from.d) {
-        if (slide_may_pass(errno))
-            return err_sys(e, "cannot read its directories");
-        err_set(e, "its directory cannot be read; copy the slide again");
-        return ROWS_DAMAGED;
-    }
-    const int bad = read_directory(&r, e);
-    return slide_may_pass(errno) ? err_sys(e, "cannot read its directories") : bad;
-}
+/* --- segments --- */
 
-void tiff_picture_free(struct tiff_picture *p)
-{
-    free(p->places);
-    free(p->tables);
-    free(p->conflict);
-    *p = (struct tiff_picture){0};
-}
-
-/* --- what JPEG streams state --- */
-
-const char *tiff_picture_contradiction(const struct tiff_picture *p)
+static const char *conflict_of(const struct tiff_picture *t)
 {
     static const char *const subsampled[2] = {
         "the photometric tag states RGB, but the JPEG tiles have subsampled chroma; read as YCbCr",
@@ -245,207 +280,57 @@ const char *tiff_picture_contradiction(const struct tiff_picture *p)
          "the JPEG tiles state RGB, the photometric tag YCbCr; read as YCbCr"},
         {"the JPEG strips state YCbCr, the photometric tag RGB; read as RGB",
          "the JPEG strips state RGB, the photometric tag YCbCr; read as YCbCr"}};
-    const int conflict = p->conflict ? *p->conflict : TILE_AGREES;
-    return conflict == TILE_AGREES       ? NULL
-           : conflict == TILE_SUBSAMPLED ? subsampled[p->in_strips]
-                                         : texts[p->in_strips][p->photometric == YCBCR];
+    return t->conflict == TILE_AGREES       ? NULL
+           : t->conflict == TILE_SUBSAMPLED ? subsampled[t->in_strips]
+                                            : texts[t->in_strips][t->format.photometric == YCBCR];
 }
 
-/* --- rows of samples to RGB or gray --- */
-
-struct picture_rows {
-    struct rows rows;
-    const struct tiff_picture *picture;
-    struct rows *planes[TIFF_MOST_SAMPLES];
-    uint8_t *line;  /* [cols][samples] */
-    uint8_t *plane; /* [cols] */
-    uint8_t *alpha; /* [cols] */
-};
-
-static void close_picture(struct rows *rows)
+/* Are there bytes of a segment in any plane? */
+static bool has_bytes(const struct tiff_picture *t, int64_t col, int64_t row)
 {
-    struct picture_rows *r = (struct picture_rows *)rows;
-    for (int k = 0; k < TIFF_MOST_SAMPLES; k++)
-        rows_close(r->planes[k]);
-    free(r->line);
-    free(r->plane);
-    free(r->alpha);
-    free(r);
+    for (int k = 0; k < t->planes; k++)
+        if (t->places[(k * t->down + row) * t->across + col].bytes > 0)
+            return true;
+    return false;
 }
 
-/* A row of samples over white: v is multiplied by alpha already, or not. */
-static uint8_t over_white(const struct tiff_picture *p, uint8_t v, uint8_t alpha)
+static int decode(void *ctx, const struct picture_segment *s, struct picture *p, struct err *e)
 {
-    const int rest = 255 - alpha;
-    if (p->is_multiplied)
-        return (uint8_t)(v + rest < 255 ? v + rest : 255);
-    return (uint8_t)((v * alpha + 255 * rest + 127) / 255);
-}
-
-/* As libtiff does. */
-static void convert_inks(const uint8_t *inks, uint8_t rgb[3])
-{
-    for (int k = 0; k < 3; k++)
-        rgb[k] = (uint8_t)((255 - inks[3]) * (255 - inks[k]) / 255);
-}
-
-static void convert_row(const struct tiff_picture *p, const uint8_t *line, uint8_t *out)
-{
-    const int colours = p->photometric == PALETTE ? 1 : p->channels;
-    for (int64_t x = 0; x < p->cols; x++, line += p->samples, out += p->channels) {
-        uint8_t v[3] = {line[0], line[colours == 3 ? 1 : 0], line[colours == 3 ? 2 : 0]};
-        if (p->photometric == PALETTE)
-            memcpy(v, p->palette[line[0]], 3);
-        if (p->photometric == CMYK)
-            convert_inks(line, v);
-        if (p->photometric == WHITE_IS_ZERO)
-            v[0] = (uint8_t)(255 - v[0]);
-        for (int k = 0; k < p->channels; k++)
-            out[k] = p->alpha_at ? over_white(p, v[k], line[p->alpha_at]) : v[k];
-    }
-}
-
-static bool is_plain(const struct tiff_picture *p)
-{
-    return p->samples == p->channels && p->photometric != WHITE_IS_ZERO &&
-           p->photometric != PALETTE;
-}
-
-static int next_row(struct rows *rows, uint8_t *out, struct err *e)
-{
-    const struct picture_rows *r = (struct picture_rows *)rows;
-    const struct tiff_picture *p = r->picture;
-    uint8_t *to = is_plain(p) ? out : r->line;
-    if (p->planes == 1) {
-        const int bad = r->planes[0]->kind->next(r->planes[0], to, e);
-        if (bad)
-            return bad;
-    }
-    for (int k = 0; p->planes > 1 && k < p->planes; k++) {
-        const int bad = r->planes[k]->kind->next(r->planes[k], r->plane, e);
-        if (bad)
-            return bad;
-        for (int64_t x = 0; x < p->cols; x++)
-            to[x * p->samples + k] = r->plane[x];
-    }
-    if (to != out)
-        convert_row(p, to, out);
-    for (int64_t x = 0; p->alpha_at && x < p->cols; x++)
-        r->alpha[x] = to[x * p->samples + p->alpha_at];
-    return 0;
-}
-
-static int begin_planes(struct picture_rows *r, int64_t col, int64_t row, struct err *e)
-{
-    const struct tiff_picture *p = r->picture;
-    const int64_t left = p->height - row * p->rows;
-    const int64_t rows = p->in_strips && left < p->rows ? left : p->rows;
-    for (int k = 0; k < p->planes; k++) {
-        const int bad = tiff_rows_open(&r->planes[k], p,
-                                       &p->places[(k * p->down + row) * p->across + col], rows, e);
-        if (bad)
-            return bad;
-    }
-    return 0;
-}
-
-/* Bytes of a segment, with all its planes. */
-static uint64_t segment_bytes(const struct tiff_picture *p, int64_t col, int64_t row)
-{
-    uint64_t n = 0;
-    for (int k = 0; k < p->planes; k++)
-        n |= p->places[(k * p->down + row) * p->across + col].bytes;
-    return n;
-}
-
-static int begin_segment(const void *ctx, int64_t col, int64_t row, struct rows **out,
-                         struct err *e)
-{
-    static const struct rows_kind kind = {next_row, close_picture};
-    const struct tiff_picture *p = ctx;
-    *out = NULL;
-    if (segment_bytes(p, col, row) == 0)
-        return 0;
-    struct picture_rows *r = memory_need(1, sizeof *r);
-    r->rows.kind = &kind;
-    r->picture = p;
-    r->line = memory_try((size_t)p->cols, (size_t)p->samples, e);
-    r->plane = memory_try((size_t)p->cols, 1, e);
-    r->alpha = memory_try((size_t)p->cols, 1, e);
-    r->rows.alpha = p->alpha_at ? r->alpha : NULL;
-    const int bad = r->line && r->plane && r->alpha ? begin_planes(r, col, row, e) : -1;
-    if (bad) {
-        const int code = errno;
-        close_picture(&r->rows);
-        errno = code;
-        return bad;
-    }
-    *out = &r->rows;
-    return 0;
-}
-
-/* The rows of a segment that lie in the picture. */
-static int decode_segment(const struct tiff_picture *p, int64_t col, int64_t row, uint8_t *line,
-                          uint8_t *rgb, struct err *e)
-{
-    const int64_t x = col * p->cols, y = row * p->rows;
-    const int64_t cols = p->width - x < p->cols ? p->width - x : p->cols;
-    const int64_t rows = p->height - y < p->rows ? p->height - y : p->rows;
-    struct rows *r;
-    int bad = begin_segment(p, col, row, &r, e);
-    for (int64_t k = 0; !bad && k < rows; k++) {
-        uint8_t *out = rgb + 3 * ((y + k) * p->width + x);
-        bad = r ? r->kind->next(r, line, e) : ROWS_DAMAGED;
-        for (int64_t j = 0; !bad && j < cols; j++)
-            for (int c = 0; c < 3; c++)
-                out[3 * j + c] = line[j * p->channels + (p->channels == 3 ? c : 0)];
-    }
-    rows_close(r);
+    struct tiff_picture *t = ctx;
+    const struct tile_place *place = &t->places[(s->plane * t->down + s->row) * t->across + s->col];
+    if (!has_bytes(t, s->col, s->row))
+        return PICTURE_MISSING;
+    const int bad = tiff_segment_decode(t, s, place, p, e);
+    picture_note(p, conflict_of(t));
     return bad;
 }
 
-uint8_t *tiff_picture_rgb(const struct tiff_picture *p, struct err *e)
+static void close_tiff(void *ctx)
 {
-    uint8_t *rgb = memory_try((size_t)(p->width * p->height), 3, e);
-    uint8_t *line = memory_try((size_t)p->cols, 3, e);
-    int bad = rgb && line ? 0 : -1;
-    for (int64_t k = 0; !bad && k < p->down * p->across; k++)
-        bad = decode_segment(p, k % p->across, k / p->across, line, rgb, e);
-    const int code = errno;
-    free(line);
-    if (bad)
-        free(rgb);
-    errno = code;
-    return bad ? NULL : rgb;
+    struct tiff_picture *t = ctx;
+    free(t->places);
+    free(t->palette);
+    free(t->tables);
+    free(t->line);
+    free(t);
 }
 
-/* Memory that one segment needs: its bytes where libtiff holds them, or its pixels where they
- * cannot be decoded in bands. */
-static uint64_t whole_bytes(const struct tiff_picture *p)
+int tiff_picture_open(struct picture_form *f, const struct slide_file *file, uint64_t at,
+                      struct err *e)
 {
-    const uint64_t pixels = (uint64_t)p->cols * (uint64_t)p->rows * (uint64_t)p->samples;
-    uint64_t most = 0;
-    for (int64_t k = 0; k < p->across * p->down * p->planes; k++)
-        if (p->places[k].bytes > most && p->places[k].bytes <= p->file->bytes)
-            most = p->places[k].bytes;
-    if (p->compression == TILE_J2K_RGB || p->compression == TILE_J2K_YCBCR)
-        return most + 5 * pixels; /* OpenJPEG's samples have 32 bits */
-    if (p->compression == WEBP)
-        return most + pixels;
-    const bool streamed =
-        p->compression == TILE_NONE || p->compression == TILE_JPEG || p->compression == PACKBITS;
-    return streamed ? 0 : most;
-}
-
-struct bands_picture tiff_picture_bands(const struct tiff_picture *p)
-{
-    return (struct bands_picture){.width = p->width,
-                                  .height = p->height,
-                                  .cols = p->cols,
-                                  .rows = p->rows,
-                                  .channels = p->channels,
-                                  .background = {255, 255, 255},
-                                  .whole_bytes = whole_bytes(p),
-                                  .begin = begin_segment,
-                                  .ctx = p};
+    struct reading r = {.t = memory_need(1, sizeof *r.t), .f = f};
+    *f = (struct picture_form){
+        .background = {255, 255, 255}, .decode = decode, .close = close_tiff, .ctx = r.t};
+    r.t->file = file;
+    errno = 0;
+    r.from.t = tiff_file_of(file);
+    r.from.d = r.from.t ? tiff_file_directory(r.from.t, at) : NULL;
+    if (!r.from.d) {
+        if (slide_may_pass(errno))
+            return err_sys(e, "cannot read its directories");
+        err_set(e, "its directory cannot be read; copy the slide again");
+        return PICTURE_DAMAGED;
+    }
+    const int bad = read_directory(&r, e);
+    return slide_may_pass(errno) ? err_sys(e, "cannot read its directories") : bad;
 }

@@ -123,5 +123,5 @@ int tiff_places(const struct tiff_reading *r, bool strips, int64_t n, struct til
     if (slide_may_pass(errno))
         return err_sys(e, "cannot read its directories");
     err_set(e, "damaged: its tables do not have %" PRId64 " entries; copy the slide again", n);
-    return ROWS_DAMAGED;
+    return PICTURE_DAMAGED;
 }

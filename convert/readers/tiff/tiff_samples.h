@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 #include "convert/readers/frame/tile_file.h"
-#include "convert/readers/picture/rows.h"
+#include "convert/readers/picture/picture.h"
 #include "convert/readers/tiff/tiff_file.h"
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@ uint8_t *tiff_tables(const struct tiff_reading *r, size_t *bytes);
 int tiff_alpha(const struct tiff_reading *r, int colours, int samples, bool *is_multiplied);
 
 /* Where the n strips or tiles of a directory lie, to be free()d. Files that state no counts of
- * bytes are read up to the next segment, or to the end. 0, ROWS_DAMAGED or -1. */
+ * bytes are read up to the next segment, or to the end. 0, PICTURE_DAMAGED or -1. */
 int tiff_places(const struct tiff_reading *r, bool strips, int64_t n, struct tile_place **places,
                 struct err *e);
 

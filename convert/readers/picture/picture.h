@@ -1,0 +1,101 @@
+/*
+ * picture.h - a picture that has no tiles of a usual size, as tiles of PICTURE_TILE px a side.
+ *
+ * A picture has segments: its strips, its large tiles, or one for all of it. When the first tile is
+ * read, one thread decodes all segments, row by row, to a file without a name in the folder TMPDIR
+ * that holds the samples. Tiles are cut from that file, by any thread in any order. So memory does
+ * not depend on the size of the picture.
+ */
+#ifndef CONVERT_READERS_PICTURE_H
+#define CONVERT_READERS_PICTURE_H
+
+#include "common/base/err.h"
+#include "common/codec/jpeg_rows.h"
+#include "common/store/store.h"
+#include "convert/readers/frame/slide_file.h"
+#include "convert/tile/tile.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PICTURE_TILE = 256 };
+
+/* Results of decoders besides 0 and -1, which may pass (slide_file.h). */
+enum {
+    PICTURE_MISSING = 1,  /* the file does not have the segment */
+    PICTURE_DAMAGED = -2, /* e says why; rows that were put before are whole */
+    PICTURE_OTHER = -3,   /* at opening: a kind that is not decoded; e says which */
+};
+
+/* Bytes of memory that one segment may need, where its kind cannot be decoded row by row. */
+#define PICTURE_MOST_BYTES ((uint64_t)1 << 30)
+
+struct picture;
+
+struct picture_segment {
+    int plane;
+    int64_t col, row;   /* among the segments */
+    int64_t cols, rows; /* px that lie in the picture */
+};
+
+struct picture_form {
+    int64_t width, height;     /* px */
+    int64_t cols, rows;        /* of a segment, px; those at the edges may reach beyond */
+    int64_t bytes;             /* of the samples that the file has */
+    int planes;                /* 1, or one per sample */
+    struct tile_format format; /* what the samples are; `samples` is set */
+    uint8_t background[3];     /* R, G, B of missing and damaged tiles */
+    const char *conflict;      /* how the file contradicts itself about its colours, or NULL */
+    uint8_t *icc;              /* the ICC profile, or NULL; owned */
+    size_t icc_bytes;
+    /* Puts the rows of a segment with picture_put(). Segments come plane by plane, from the top,
+     * and each once. 0, PICTURE_MISSING, PICTURE_DAMAGED or -1. */
+    int (*decode)(void *ctx, const struct picture_segment *s, struct picture *p, struct err *e);
+    void (*close)(void *ctx); /* NULL: nothing is to be freed; `ctx` may be NULL */
+    void *ctx;
+};
+
+/* The picture owns what the form has. */
+struct picture *picture_open(const struct picture_form *f);
+void picture_close(struct picture *p); /* NULL is allowed */
+
+/* As read of struct slide_reader. */
+int picture_read(struct picture *p, int64_t col, int64_t row, int channels, uint8_t *out,
+                 enum store_status *status, struct err *e);
+/* The message of a decoder on the first segment that it rejected, or "". Not while threads read. */
+const char *picture_refusal(const struct picture *p);
+/* How the file contradicts itself about its colours; NULL: it does not. Not while threads read. */
+const char *picture_conflict(const struct picture *p);
+/* As icc of struct slide_reader. */
+int picture_icc(const struct picture *p, uint8_t **profile, size_t *bytes, struct err *e);
+/* The whole picture, [height][width][3] u8, to be free()d. NULL: damaged, or errno may pass. */
+uint8_t *picture_rgb(struct picture *p, struct err *e);
+
+/* For decode: the next row of the segment, [cols][samples of a plane] u8, of which the px beyond
+ * the picture are not read. 0, or -1: end with that. */
+int picture_put(struct picture *p, const uint8_t *row, struct err *e);
+/* Only the first `rows` of those that were put are whole. */
+void picture_keep(struct picture *p, int64_t rows);
+/* Notes a contradiction that decoding has found. */
+void picture_note(struct picture *p, const char *conflict);
+
+/* The rows of a JPEG stream as a segment; `line` has room for one, [cols][3] u8. As decode. */
+int picture_put_jpeg(struct picture *p, const struct picture_segment *s, struct jpeg_rows *rows,
+                     uint8_t *line, struct err *e);
+/* What jpeg_rows.h returns, as a result of decoders. */
+int picture_from_jpeg(int r);
+
+/* --- pictures that are files of their own --- */
+
+/* The form of a picture in one segment, without its decoder: gray or RGB, with alpha if it has an
+ * even number of samples. */
+struct picture_form picture_form_of(int64_t width, int64_t height, int samples);
+/* Frees what a form has that no picture was opened with. */
+void picture_form_free(struct picture_form *f);
+
+/* Opens a PNG or a JPEG file of 8 bits; nothing is decoded yet. 0, PICTURE_OTHER, PICTURE_DAMAGED
+ * or -1; free *f in any case. */
+int picture_open_png(struct picture_form *f, const struct slide_file *file, struct err *e);
+int picture_open_jpeg(struct picture_form *f, const struct slide_file *file, struct err *e);
+
+#endif
