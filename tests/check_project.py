@@ -35,7 +35,7 @@ ONLY = [  # header, the only files that may include it
     (r"common/hdf5/(guard\w*|h5(_(attr|file|strips))?)\.h", r"common/(hdf5|store|result)/.*"),
     (r"pthread\.h", r"(common/(base/(pipe|publish)|hdf5/h5_library|regions/geojson)|process/engine/loop|convert/readers/(dicom/dicom_slide|picture/picture|tiff/tiff_segment))\.c"),
     (r"openslide.*", r"convert/readers/(slide_openslide|frame/slide_metadata)\.c"),
-    (r"tiffio\.h", r"(convert/(readers/tiff/tiff_segment|tile/tile)|process/map/map_tiff)\.c"),
+    (r"tiffio\.h", r"convert/tile/strip\.h|process/map/map_tiff\.c"),
     (r"png\.h", r"(process/draw/png_file|convert/readers/picture/png_input)\.[ch]"),
     (r"jansson\.h", r"common/regions/geojson\.c"),
     (r"expat\.h", r"convert/readers/tiff/tiff_xml\.c"),

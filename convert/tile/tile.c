@@ -7,37 +7,25 @@
 #include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_stream.h"
 #include "common/store/gray.h"
+#include "convert/tile/strip.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tiffio.h>
 
 /*
- * Tiles of TIFF's other compressions, through libtiff.
- *
- * libtiff's decoders need a directory. They get one of our own in memory, of a picture of one tile,
- * so that nothing of the slide's file reaches them but the bytes of a tile, and each thread has its
- * own. They write no more than the tile's pixels, and fail if the bytes make fewer. Most take a
+ * Tiles of TIFF's other compressions, through libtiff (strip.h): only the bytes of a tile reach it.
+ * Its decoders write no more than the tile's pixels, and fail if the bytes make fewer. Most take a
  * stream that makes more for whole, as damaged ones do: where a stream has an end of its own, it is
  * asked for one byte more. Deflate goes to codec_inflate(), which also needs the checksum.
  */
 
-enum { HEAD = 8, TAGS = 12, PICTURE = HEAD + 2 + 12 * TAGS + 4 };
-
-/* A TIFF file of one tile, without pixels. */
-struct picture {
-    TIFF *tiff; /* NULL: not opened */
-    uint8_t bytes[PICTURE];
-    size_t at; /* where libtiff reads it */
-};
-
 struct tile_lossless {
     const struct tile_format *format;
-    struct picture tile, more; /* more: a row of one byte more than the tile has */
-    void *inflate;             /* of codec_inflate() */
-    uint8_t *pixels;           /* the tile as it is packed, and one byte */
+    struct strip tile, more; /* more: a row of one byte more than the tile has */
+    void *inflate;           /* of codec_inflate() */
+    uint8_t *pixels;         /* the tile as it is packed, and one byte */
 };
 
 int tile_colours(const struct tile_format *f)
@@ -66,20 +54,20 @@ static bool is_plain(const struct tile_format *f)
 const struct tile_compression *tile_compression(uint64_t number)
 {
     static const struct tile_compression rows[] = {
-        {COMPRESSION_NONE, "uncompressed", true, true},
-        {COMPRESSION_LZW, "LZW", true, true},
-        {COMPRESSION_OJPEG, "old-style JPEG", false, false},
-        {COMPRESSION_JPEG, "JPEG", false, false},
-        {COMPRESSION_ADOBE_DEFLATE, "deflate", true, true},
-        {COMPRESSION_PACKBITS, "PackBits", true, true},
-        {COMPRESSION_DEFLATE, "deflate", true, true},
-        {33003, "JPEG 2000", false, false},
-        {33004, "JPEG 2000", false, false},
-        {33005, "JPEG 2000", false, false},
-        {COMPRESSION_JP2000, "JPEG 2000", false, false},
-        {COMPRESSION_LZMA, "LZMA", true, true},
-        {COMPRESSION_ZSTD, "zstd", true, true},
-        {COMPRESSION_WEBP, "WebP", true, true},
+        {COMPRESSION_NONE, "uncompressed", true},
+        {COMPRESSION_LZW, "LZW", true},
+        {COMPRESSION_OJPEG, "old-style JPEG", false},
+        {COMPRESSION_JPEG, "JPEG", false},
+        {COMPRESSION_ADOBE_DEFLATE, "deflate", true},
+        {COMPRESSION_PACKBITS, "PackBits", true},
+        {COMPRESSION_DEFLATE, "deflate", true},
+        {33003, "JPEG 2000", false},
+        {33004, "JPEG 2000", false},
+        {33005, "JPEG 2000", false},
+        {COMPRESSION_JP2000, "JPEG 2000", false},
+        {COMPRESSION_LZMA, "LZMA", true},
+        {COMPRESSION_ZSTD, "zstd", true},
+        {COMPRESSION_WEBP, "WebP", true},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (rows[k].number == number)
@@ -90,86 +78,13 @@ const struct tile_compression *tile_compression(uint64_t number)
 /* Is it a compression that libtiff decodes here? */
 static bool tile_lossless_is_known(const struct tile_format *f)
 {
-    const struct tile_compression *c = tile_compression((uint64_t)f->compression);
     const bool is_webp = f->compression == COMPRESSION_WEBP; /* RGB, maybe with alpha */
-    return c && c->in_tiles && TIFFIsCODECConfigured((uint16_t)f->compression) &&
+    return strip_is_known((uint64_t)f->compression) &&
            (f->predictor == PREDICTOR_NONE || f->predictor == PREDICTOR_HORIZONTAL) &&
            (is_webp ? f->photometric == TILE_PHOTOMETRIC_RGB && samples_of(f) <= 4
                     : f->photometric <= TILE_PHOTOMETRIC_RGB ||
                           f->photometric == TILE_PHOTOMETRIC_CMYK ||
                           (f->photometric == TILE_PHOTOMETRIC_PALETTE && f->palette));
-}
-
-/* --- the picture in memory --- */
-
-static tmsize_t picture_read(thandle_t handle, void *to, tmsize_t n)
-{
-    struct picture *d = handle;
-    const size_t left = d->at < PICTURE ? PICTURE - d->at : 0;
-    const size_t some = (size_t)n < left ? (size_t)n : left;
-    memcpy(to, d->bytes + (d->at < PICTURE ? d->at : 0), some);
-    d->at += some;
-    return (tmsize_t)some;
-}
-
-static tmsize_t picture_write(thandle_t handle, void *from, tmsize_t n)
-{
-    (void)handle, (void)from, (void)n;
-    return -1;
-}
-
-static toff_t picture_seek(thandle_t handle, toff_t to, int whence)
-{
-    struct picture *d = handle;
-    d->at = (size_t)to + (whence == SEEK_CUR ? d->at : whence == SEEK_END ? (size_t)PICTURE : 0);
-    return d->at;
-}
-
-static toff_t picture_size(thandle_t handle)
-{
-    (void)handle;
-    return PICTURE;
-}
-
-static int picture_close(thandle_t handle)
-{
-    (void)handle;
-    return 0;
-}
-
-static uint8_t *put(uint8_t *p, uint32_t value, int bytes)
-{
-    for (int k = 0; k < bytes; k++)
-        *p++ = (uint8_t)(value >> 8 * k);
-    return p;
-}
-
-/* One tag of one number, little-endian. */
-static uint8_t *put_tag(uint8_t *p, uint32_t tag, uint32_t type, uint32_t count, uint32_t value)
-{
-    return put(put(put(put(p, tag, 2), type, 2), count, 4), value, 4);
-}
-
-/* A classic TIFF file of one tile, whose bytes are nowhere. */
-static void make_picture(const struct tile_format *f, uint8_t *p)
-{
-    const uint32_t cols = (uint32_t)f->cols, rows = (uint32_t)f->rows;
-    const uint32_t samples = (uint32_t)samples_of(f);
-    memcpy(p, "II*\0", 4);
-    p = put(put(p + 4, HEAD, 4), TAGS, 2);
-    p = put_tag(p, TIFFTAG_IMAGEWIDTH, TIFF_LONG, 1, cols);
-    p = put_tag(p, TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, rows);
-    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 1, 8); /* of each */
-    p = put_tag(p, TIFFTAG_COMPRESSION, TIFF_SHORT, 1, (uint32_t)f->compression);
-    p = put_tag(p, TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, (uint32_t)f->photometric);
-    p = put_tag(p, TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 1, samples);
-    p = put_tag(p, TIFFTAG_PLANARCONFIG, TIFF_SHORT, 1, PLANARCONFIG_CONTIG);
-    p = put_tag(p, TIFFTAG_PREDICTOR, TIFF_SHORT, 1, (uint32_t)f->predictor);
-    p = put_tag(p, TIFFTAG_TILEWIDTH, TIFF_LONG, 1, cols);
-    p = put_tag(p, TIFFTAG_TILELENGTH, TIFF_LONG, 1, rows);
-    p = put_tag(p, TIFFTAG_TILEOFFSETS, TIFF_LONG, 1, HEAD);
-    p = put_tag(p, TIFFTAG_TILEBYTECOUNTS, TIFF_LONG, 1, 1);
-    put(p, 0, 4);
 }
 
 /* --- tiles --- */
@@ -179,10 +94,8 @@ static void tile_lossless_free(struct tile_lossless *d)
 {
     if (!d)
         return;
-    if (d->tile.tiff)
-        TIFFClose(d->tile.tiff);
-    if (d->more.tiff)
-        TIFFClose(d->more.tiff);
+    strip_close(&d->tile);
+    strip_close(&d->more);
     codec_inflate_free(d->inflate);
     free(d->pixels);
     free(d);
@@ -205,26 +118,20 @@ static size_t packed_bytes(const struct tile_format *f)
     return (size_t)(f->rows * f->cols * samples_of(f));
 }
 
-static bool open_picture(struct picture *p, const struct tile_format *f)
-{
-    make_picture(f, p->bytes);
-    p->tiff = TIFFClientOpen("a tile", "rm", p, picture_read, picture_write, picture_seek,
-                             picture_close, picture_size, NULL, NULL);
-    return p->tiff != NULL;
-}
-
 /* NULL when out of memory. `f` must outlive it. */
 static struct tile_lossless *tile_lossless_create(const struct tile_format *f, struct err *e)
 {
     struct tile_lossless *d = memory_need(1, sizeof *d);
     const struct tile_format more = {.compression = f->compression,
-                                     .photometric = TILE_PHOTOMETRIC_GRAY,
                                      .predictor = PREDICTOR_NONE,
                                      .cols = (int64_t)packed_bytes(f) + 1,
-                                     .rows = 1};
+                                     .samples = 1};
+    struct tile_format tile = *f;
+    tile.samples = samples_of(f);
     d->format = f;
     d->pixels = malloc(packed_bytes(f) + 1);
-    if (d->pixels && open_picture(&d->tile, f) && (!has_end(f) || open_picture(&d->more, &more)))
+    if (d->pixels && !strip_open(&d->tile, &tile, f->rows, FILLORDER_MSB2LSB, -1, 0, 1) &&
+        (!has_end(f) || !strip_open(&d->more, &more, 1, FILLORDER_MSB2LSB, -1, 0, 1)))
         return d;
     tile_lossless_free(d);
     err_memory(e);
@@ -319,7 +226,7 @@ static int unpack_deflate(struct tile_lossless *d, const uint8_t *bytes, size_t 
 }
 
 /* libtiff does not change the bytes, as their bits are in the usual order. */
-static bool unpack_by(struct picture *p, const uint8_t *bytes, size_t n, uint8_t *to, size_t size)
+static bool unpack_by(struct strip *p, const uint8_t *bytes, size_t n, uint8_t *to, size_t size)
 {
     errno = 0;
     return TIFFReadFromUserBuffer(p->tiff, 0, (void *)(uintptr_t)bytes, (tmsize_t)n, to,

@@ -49,8 +49,7 @@ enum {
 struct tile_compression {
     uint64_t number;
     const char *name;
-    bool in_tiles,
-        in_rows; /* libtiff decodes it here: tiles at once (tile.h), segments row by row */
+    bool through_libtiff; /* which decodes it here (strip.h) */
 };
 /* NULL if no row has the number. */
 const struct tile_compression *tile_compression(uint64_t number);

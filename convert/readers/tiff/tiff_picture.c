@@ -4,6 +4,7 @@
 #include "common/base/memory.h"
 #include "convert/readers/tiff/tiff_samples.h"
 #include "convert/readers/tiff/tiff_segment.h"
+#include "convert/tile/strip.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -114,7 +115,7 @@ static int take_compression(const struct reading *r, bool is_whole, struct err *
     const uint64_t kind = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
     if (value(r, TIFF_FILE_BITS, 1) != 8 || (kind != 1 && kind != 4))
         return name_samples(r, "only unsigned 8-bit RGB and gray are converted", e);
-    if (!is_whole && !tiff_segment_is_known(f->compression))
+    if (!is_whole && !strip_is_known((uint64_t)f->compression))
         return name_samples(r, "this compression is not decoded", e);
     if (!is_whole && f->predictor != 1 && f->predictor != 2)
         return name_samples(r, "predictor 3 is for floating-point numbers", e);

@@ -1,25 +1,22 @@
 /*
  * tiff_segment.c - see tiff_segment.h.
  *
- * libtiff's decoders get a file of our own: a BigTIFF directory in memory of a picture of one
- * strip, and behind it the segment's bytes. So nothing else of the slide's file reaches them.
  * Uncompressed and PackBits segments are read here, JPEG goes to libjpeg, and JPEG 2000 is decoded
- * at once.
+ * at once. Others go to libtiff (strip.h).
  */
 #include "convert/readers/tiff/tiff_segment.h"
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
+#include "common/base/stop.h"
 #include "common/codec/jpeg_rows.h"
+#include "convert/tile/strip.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tiffio.h>
-
-enum { TAGS = 12, HEAD = 16, ENTRY = 20, PICTURE = HEAD + 8 + ENTRY * TAGS + 8 };
 
 static int damaged(struct err *e, const char *why)
 {
@@ -47,15 +44,6 @@ static int64_t rows_of(const struct tiff_picture *t, const struct picture_segmen
 
 /* --- through libtiff --- */
 
-struct library {
-    TIFF *tiff;
-    uint8_t head[PICTURE];
-    int fd;
-    struct tile_place place; /* of the segment in the slide's file */
-    uint64_t position;       /* in the file of our own */
-    int trouble;             /* errno of a failed read, or 0 */
-};
-
 static _Thread_local char complaint[160]; /* what libtiff has said first */
 
 static void note_complaint(thandle_t handle, const char *module, const char *fmt, va_list ap)
@@ -70,104 +58,8 @@ static void listen(void)
     TIFFSetErrorHandlerExt(note_complaint);
 }
 
-bool tiff_segment_is_known(int compression)
-{
-    const struct tile_compression *c = tile_compression((uint64_t)compression);
-    return c && c->in_rows && TIFFIsCODECConfigured((uint16_t)compression);
-}
-
-static tmsize_t segment_read(thandle_t handle, void *to, tmsize_t n)
-{
-    struct library *r = handle;
-    uint8_t *out = to;
-    size_t left = (size_t)n;
-    if (r->position < PICTURE) {
-        const size_t some = PICTURE - r->position < left ? PICTURE - r->position : left;
-        memcpy(out, r->head + r->position, some);
-        r->position += some;
-        out += some;
-        left -= some;
-    }
-    const uint64_t from = r->position - PICTURE;
-    if (left > 0 && r->position >= PICTURE && from < r->place.bytes) {
-        const size_t some = r->place.bytes - from < left ? (size_t)(r->place.bytes - from) : left;
-        errno = 0;
-        const size_t got = read_at(r->fd, r->place.offset + from, out, some);
-        if (got < some && errno)
-            r->trouble = errno;
-        r->position += got;
-        left -= got;
-    }
-    return r->trouble ? -1 : n - (tmsize_t)left;
-}
-
-static tmsize_t segment_write(thandle_t handle, void *from, tmsize_t n)
-{
-    (void)handle, (void)from, (void)n;
-    return -1;
-}
-
-static toff_t segment_size(thandle_t handle)
-{
-    return PICTURE + ((struct library *)handle)->place.bytes;
-}
-
-static toff_t segment_seek(thandle_t handle, toff_t to, int whence)
-{
-    struct library *r = handle;
-    r->position = to + (whence == SEEK_CUR   ? r->position
-                        : whence == SEEK_END ? segment_size(handle)
-                                             : 0);
-    return r->position;
-}
-
-static int segment_close(thandle_t handle)
-{
-    (void)handle;
-    return 0;
-}
-
-static uint8_t *put(uint8_t *p, uint64_t value, int bytes)
-{
-    for (int k = 0; k < bytes; k++)
-        *p++ = (uint8_t)(value >> 8 * k);
-    return p;
-}
-
-static uint8_t *put_tag(uint8_t *p, uint32_t tag, uint64_t count, uint64_t value)
-{
-    const int type =
-        tag == TIFFTAG_STRIPOFFSETS || tag == TIFFTAG_STRIPBYTECOUNTS ? TIFF_LONG8
-        : tag == TIFFTAG_IMAGEWIDTH || tag == TIFFTAG_IMAGELENGTH || tag == TIFFTAG_ROWSPERSTRIP
-            ? TIFF_LONG
-            : TIFF_SHORT;
-    return put(put(put(put(p, tag, 2), (uint64_t)type, 2), count, 8), value, 8);
-}
-
-static void make_head(const struct tiff_picture *t, int64_t rows, uint64_t bytes, uint8_t *p)
-{
-    const struct tile_format *f = &t->format;
-    const uint64_t samples = (uint64_t)f->samples, length = (uint64_t)rows;
-    const uint64_t photometric = samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
-    memcpy(p, "II+\0\x08\0\0\0", 8);
-    p = put(put(p + 8, HEAD, 8), TAGS, 8);
-    p = put_tag(p, TIFFTAG_IMAGEWIDTH, 1, (uint64_t)f->cols);
-    p = put_tag(p, TIFFTAG_IMAGELENGTH, 1, length);
-    p = put_tag(p, TIFFTAG_BITSPERSAMPLE, 1, 8); /* of each */
-    p = put_tag(p, TIFFTAG_COMPRESSION, 1, (uint64_t)f->compression);
-    p = put_tag(p, TIFFTAG_PHOTOMETRIC, 1, photometric);
-    p = put_tag(p, TIFFTAG_FILLORDER, 1, (uint64_t)t->fill_order);
-    p = put_tag(p, TIFFTAG_STRIPOFFSETS, 1, PICTURE);
-    p = put_tag(p, TIFFTAG_SAMPLESPERPIXEL, 1, samples);
-    p = put_tag(p, TIFFTAG_ROWSPERSTRIP, 1, length);
-    p = put_tag(p, TIFFTAG_STRIPBYTECOUNTS, 1, bytes);
-    p = put_tag(p, TIFFTAG_PLANARCONFIG, 1, PLANARCONFIG_CONTIG);
-    p = put_tag(p, TIFFTAG_PREDICTOR, 1, (uint64_t)f->predictor);
-    put(p, 0, 8);
-}
-
 /* The next row to t->line. */
-static int library_row(struct library *r, const struct tiff_picture *t, int64_t row, struct err *e)
+static int library_row(struct strip *r, const struct tiff_picture *t, int64_t row, struct err *e)
 {
     complaint[0] = 0;
     errno = 0;
@@ -194,7 +86,7 @@ static bool has_end(int compression)
  * that are wrong must not pass for whole, as a damaged stream often makes more: then none is. The
  * last strip may have rows below the picture.
  */
-static int put_library(struct library *r, struct tiff_picture *t, const struct picture_segment *s,
+static int put_library(struct strip *r, struct tiff_picture *t, const struct picture_segment *s,
                        struct picture *p, struct err *e)
 {
     const int64_t rows = has_end(t->format.compression) ? t->format.rows + 1 : s->rows;
@@ -208,8 +100,8 @@ static int put_library(struct library *r, struct tiff_picture *t, const struct p
         }
         if (bad == PICTURE_DAMAGED && y >= s->rows) /* it only ends */
             return 0;
-        if (!bad && y < s->rows)
-            bad = picture_put(p, t->line, e);
+        if (!bad)
+            bad = y < s->rows ? picture_put(p, t->line, e) : stop_check(e);
     }
     return bad;
 }
@@ -219,16 +111,13 @@ static int decode_library(struct tiff_picture *t, const struct picture_segment *
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const int64_t rows = has_end(t->format.compression) ? t->format.rows + 1 : rows_of(t, s);
-    struct library r = {.fd = t->file->fd, .place = *place};
+    struct strip r;
     pthread_once(&once, listen);
-    make_head(t, rows, place->bytes, r.head);
-    r.tiff = TIFFClientOpen("a strip", "rm", &r, segment_read, segment_write, segment_seek,
-                            segment_close, segment_size, NULL, NULL);
-    if (!r.tiff)
+    if (strip_open(&r, &t->format, rows, t->fill_order, t->file->fd, place->offset, place->bytes))
         return err_memory(e);
     const int bad = put_library(&r, t, s, p, e);
     const int code = errno;
-    TIFFClose(r.tiff);
+    strip_close(&r);
     errno = code;
     return bad;
 }

@@ -24,8 +24,6 @@ struct tiff_picture {
     enum tile_conflict conflict; /* of the streams that were opened, the last of several */
 };
 
-/* Can libtiff decode this compression here, row by row? */
-bool tiff_segment_is_known(int compression);
 /* Decodes a segment, whose bytes lie at a place. As decode of struct picture_form. */
 int tiff_segment_decode(struct tiff_picture *t, const struct picture_segment *s,
                         const struct tile_place *place, struct picture *p, struct err *e);
