@@ -24,7 +24,7 @@ VOLATILE = OF_THE_RUN + ("creator", "attribute_crc32", "crc32", "source_tag", "d
 MASKS = [(re.compile(pattern), to) for pattern, to in (
     (r'"(\w*seconds|host|time|device|kernel|io|creator|source_tag|bytes|path)": ("[^"]*"|[-\w.]+)', r'"\1": 0'),
     (r"[\d.,]+ (s|ms|[KMGT]?i?B|\S+/s)\b", r"N \1"), (r"(h5spec|wsi2h5) \d+\.\d+\.\d+\S*", r"\1"),
-    (r"(?m)^.*plug-in.*\n", ""), (r"(?s)<(style|script)>.*?</\1>|<meta http-equiv.*?>", ""),
+    (r"(?m)^.*plug-?in.*\n", ""), (r"(?s)<(style|script)>.*?</\1>|<meta http-equiv.*?>", ""),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "TIME"), (r"\d{4}-\d\d-\d\d", "DATE"))]
 
 PLAIN = {  # decoded alike by every version of libjpeg
