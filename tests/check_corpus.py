@@ -127,12 +127,12 @@ def test_a_run_on_a_host_whose_locks_do_not_reach_this_one():
     expect(text_in(lock) == "", "the lock is held: %r", text_in(lock))
     with open(lock) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        says(local(out, folder, status=1).err, out + ": a run is going on; see")
+        says(local(out, folder, status=1).err, out + ": a run is in progress; see")
     foreign, own = (os.path.join(out, "stores", ".x.h5.%s-4194304-1.part" % host) for host in ("elsewhere", here))
     for path in (foreign, own):
         put_file(path, "unfinished")
     put_file(lock, "elsewhere\n")
-    says(local(out, folder, status=1).err, "a run is going on on elsewhere")
+    says(local(out, folder, status=1).err, "a run is in progress on elsewhere")
     expect(text_in(lock) == "elsewhere\n" and os.path.exists(own), "it went on")
     os.utime(lock, (time.time() - 700,) * 2)  # whoever holds it would have touched it
     says(local(out, folder).err, "nothing to do")
@@ -153,7 +153,7 @@ def test_a_run_elsewhere_keeps_the_lock_while_it_goes_on():
     while not os.path.exists(out + "/lock") or not os.path.getsize(out + "/lock"):
         expect(p.poll() is None, "it ended")
         time.sleep(0.02)
-    says(local(out, slides(1)[0], status=1).err, "a run is going on on elsewhere")
+    says(local(out, slides(1)[0], status=1).err, "a run is in progress on elsewhere")
     _, err = p.communicate(timeout=TIMEOUT)
     expect(p.returncode == 0, "%d %s", p.returncode, err)
 
@@ -463,7 +463,7 @@ def test_status_and_cancel_of_a_run_that_goes_on():
         time.sleep(0.01)
     st = status_of(out, 1)
     expect((st["active_tasks"], st["processed"], len(st["failed"]), len(st["to_do"])) == (1, 1, 1, 1), "%s", st)
-    says(local(out, *options, folder, status=1).err, "a run is going on")
+    says(local(out, *options, folder, status=1).err, "a run is in progress")
     corpus("cancel", "-o", out)
     sent = time.time()
     expect(p.wait(TIMEOUT) == 3 and (SAN or time.time() - sent < 5), "status %d, %.1f s to stop", p.returncode, time.time() - sent)
@@ -589,7 +589,7 @@ def test_options_and_versions_that_change_half_way():
     local(out, folder + "/a.svs", env=dict(TOOLS, H5SPEC=older))
     says(plan_of(out)[0][0], "h5spec 0.0.9")
     says(local(out, folder).out, "made by different versions: 1 slide by wsi2h5", "h5spec 0.0.9, 1 slide by",
-         "; run --renew makes what is older again", "corpus-0.25um.h5")
+         "; run --renew makes older results again", "corpus-0.25um.h5")
     for options in (["--h5spec", "--window 128"], ["--wsi2h5", "--codec deflate"], ["--stores", tmp()]):
         says(local(out, *options, folder, status=2).err, "was started with")
     says(local(out, folder).err, "1 result made by other versions than wsi2h5", "; --renew makes them again", "nothing to do")

@@ -102,7 +102,7 @@ def test_a_weekend_on_slurm():
             expect(st["run"] == 1 and 0 < st["processed"] < 6 and st["states"]["bad slide"] == 0, "full disk: %s", st["states"])
             for out, why, remedy in ((held, "JobHeldUser", "scontrol release "), (never, "DependencyNeverSatisfied", "scancel ")):
                 says(c.corpus("status", "-o", out).out, "waits for ever (%s): %s" % (why, remedy))
-                says(c.corpus("run", "-o", out, given, status=1).err, "a run is going on")
+                says(c.corpus("run", "-o", out, given, status=1).err, "a run is in progress")
                 c.corpus("cancel", "-o", out)
                 expect(c.states(out) == {"to do": 6}, "cancelled: %s", out)
             text = waiting.communicate(timeout=400)[1].decode()

@@ -202,10 +202,10 @@ def keep_out_others(corpus):
     try:
         active, _ = patient(lambda: active_tasks(corpus), PATIENCE)
     except Away as e:
-        die("%s: whether a run is going on is not known, because the scheduler does not answer (%s)" % (
+        die("%s: the scheduler does not answer (%s), so a run may be in progress" % (
             corpus.out, e), TROUBLE)
     if active:
-        die("%s: a run is going on (%s); see status, wait, or cancel it" % (
+        die("%s: a run is in progress (%s); see status, wait, or cancel it" % (
             corpus.out, counted(active, "task")))
 
 
@@ -214,7 +214,7 @@ def keep_out_others(corpus):
 def command_finish(o):
     corpus = known_corpus(o.out)
     if o.run and o.run != corpus.number:
-        die("run %d has been followed by run %d" % (o.run, corpus.number))
+        die("run %d was superseded by run %d" % (o.run, corpus.number))
     if not o.run:  # the run's own job keeps others out by being at work
         corpus.lock()
     closing = bool(o.run) or not patient(lambda: active_tasks(corpus), PATIENCE)[0]

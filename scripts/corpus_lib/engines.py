@@ -335,7 +335,7 @@ def active_tasks(corpus):
     if corpus.run.get("local"):
         host, pid, begun = corpus.run["local"]
         if host != socket.gethostname():
-            say("the last run was started on %s; only there can be seen whether it goes on" % host)
+            say("the last run was started on %s; only %s can tell whether it is in progress" % (host, host))
             return 0, []
         return int(begun is not None and started(pid) == begun), []
     ids = [job for k in (-1, 0) for job in corpus.jobs(corpus.number + k).values()]  # a finish job begins the next run

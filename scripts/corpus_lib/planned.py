@@ -50,7 +50,7 @@ def compare_content(corpus):
     for r, row in asked_of_results(corpus, records, "info"):
         crc = [s.get("content_crc32") for s in row.get("slides", [])]
         if stores.get(r.name) and crc and crc != [stores[r.name]]:
-            say("%s is not of its store, computed again" % corpus.result(r))
+            say("%s does not match its store, computed again" % corpus.result(r))
             remove_file(corpus.result(r))
 
 

@@ -239,7 +239,7 @@ class Corpus:
         self.held = Lock(self.path("lock"))
         where = self.held.take()
         if where is not None:
-            die("%s: a run is going on%s; see status, wait, or cancel it" % (self.out, where))
+            die("%s: a run is in progress%s; see status, wait, or cancel it" % (self.out, where))
         return self.held
 
     def clean(self):

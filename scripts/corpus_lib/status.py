@@ -131,7 +131,7 @@ def print_status(st):
     for row in st["damaged"]:
         print("damaged: %s: %s" % (printable(row["slide"]), printable(bare_reason(row))))
     if len(st["versions"]) > 1:
-        print("made by different versions: %s; run --renew makes what is older again" % ", ".join(
+        print("made by different versions: %s; run --renew makes older results again" % ", ".join(
             "%s by %s" % (counted(n, "slide"), v or "an unknown version") for v, n in sorted(st["versions"].items())))
     if st["kept_apart"]:
         print("the slides have different resolutions: each resolution has its own result")
