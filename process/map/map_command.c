@@ -170,13 +170,13 @@ static const struct command_option rows[] = {
     {NULL, 0, "patch", "PX", "size of the patches, where FILE does not state it",
      COMMAND_INT(setup.scores.patch, 1, SCORES_MOST_SIZE)},
     {NULL, 0, "slide-size", "WxH",
-     "size of the slide at level 0, px, without a RESULT (default: as far as the patches go)",
+     "size of the slide at level 0, px, without a RESULT (default: as far as the patches reach)",
      COMMAND_CALL(set_size)},
     {NULL, 0, "follow", NULL,
      "wait while FILE, a CSV table, grows: until it has a line #end, or has not grown for --idle "
      "seconds. With --partial the maps are written again and again meanwhile",
      COMMAND_FLAG(setup.scores.follow)},
-    {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for so long",
+    {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for this long",
      COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
     {"Advanced", 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "

@@ -109,7 +109,7 @@ static const struct command_option run_rows[] = {
      "joins the parts", COMMAND_WORD(by_group)},
     {"Which windows count", 0, "tissue-only", NULL, "only windows with enough tissue",
      COMMAND_FLAG(params.tissue_only)},
-    {NULL, 0, "min-tissue", "F", "tissue share of a window's area that is enough, from 0 to 1",
+    {NULL, 0, "min-tissue", "F", "share of a window's area that must be tissue, from 0 to 1",
      COMMAND_REAL(params.min_tissue, 0, 1), COMMAND_GIVEN(min_tissue)},
     {NULL, 0, "skip-damaged", NULL, "leave out windows that touch damaged tiles of the slide",
      COMMAND_FLAG(params.skip_damaged)},
@@ -147,8 +147,8 @@ static const struct command_option run_rows[] = {
      "end with status 0 although tiles of slides are damaged; without it, 4",
      COMMAND_FLAG(accept_damage)},
     {NULL, 0, "on-damage", "report|fail",
-     "of damaged tiles. report: windows that touch them count, unless --skip-damaged is given, and "
-     "are reported; fail: their store is rejected", COMMAND_WORD(reject_damaged)},
+     "if tiles are damaged. report: count and report the windows that touch them, unless "
+     "--skip-damaged is given; fail: reject the store", COMMAND_WORD(reject_damaged)},
     {NULL, 0, "memory", "BYTES",
      "memory for pixels that are loaded but not yet computed (default: 128M per thread and at "
      "most 512M per store on a CPU; 1536M per GPU, or 2304M if it decodes tiles); with it, a CPU "
@@ -174,7 +174,7 @@ static const struct command_option merge_rows[] = {
      "merge only the first by name of slides that are the same; without it they are an error",
      COMMAND_FLAG(skip_duplicates)},
     {NULL, 0, "table-from", "N",
-     "of N slides or more, write a table that refers to the results; for tests of small ones",
+     "write a table that refers to the results if there are N slides or more",
      COMMAND_INT(table_from, 1, INT32_MAX)}, COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {

@@ -44,7 +44,7 @@ static const struct command_option rows[] = {
      "more slides that have no result, with columns slide and reason; the page lists them",
      COMMAND_TEXT(setup.failed)},
     {NULL, 0, "left-out", "TEXT",
-     "a line for the page on files that are no part of the corpus, as wsi2h5 prints it",
+     "text for the page about files that are not part of the corpus, as wsi2h5 prints it",
      COMMAND_TEXT(setup.left_out)},
     {"Groups", 0, "meta", "FILE.csv",
      "table with a column slide; --group names the column to group by", COMMAND_TEXT(setup.meta)},
