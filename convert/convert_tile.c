@@ -40,13 +40,14 @@ static struct part part_of(const struct store_info *i, const struct tile_task *i
 }
 
 /* Sums a tile for the tissue map. */
-static int sum_tissue(const struct convert *c, struct tile_task *it, struct err *e)
+static void sum_tissue(const struct convert *c, struct tile_task *it)
 {
     const struct part p = part_of(&c->info, it);
     if (it->status == STORE_DAMAGED)
-        return tissue_sum_damaged(&it->sums, p.cols, p.rows, p.x, p.y, 1, e);
-    return tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, p.cols, p.rows, c->info.chunk_cols,
-                      p.x, p.y, 1, SAMPLED_ROWS, e);
+        tissue_sum_damaged(&it->sums, p.cols, p.rows, p.x, p.y, 1);
+    else
+        tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, p.cols, p.rows, c->info.chunk_cols,
+                   p.x, p.y, 1, SAMPLED_ROWS);
 }
 
 static int check_damage(const struct convert *c, const struct tile_task *it, struct err *e)
@@ -73,12 +74,11 @@ static int read_pixels(const struct convert *c, struct tile_task *it, int thread
 }
 
 /* Sums a tile's pixels at 1/8 for the tissue map. */
-static int sum_eighth(const struct convert *c, struct tile_task *it, const uint8_t *eighth,
-                      struct err *e)
+static void sum_eighth(const struct convert *c, struct tile_task *it, const uint8_t *eighth)
 {
     const struct part p = part_of(&c->info, it);
-    return tissue_sum(&it->sums, eighth, (p.cols + 7) / 8, (p.rows + 7) / 8, c->info.chunk_cols / 8,
-                      p.x / 8, p.y / 8, 8, 1, e);
+    tissue_sum(&it->sums, eighth, (p.cols + 7) / 8, (p.rows + 7) / 8, c->info.chunk_cols / 8,
+               p.x / 8, p.y / 8, 8, 1);
 }
 
 /* A tile that was decoded. Where tiles can be decoded at 1/8 the map is made from that, as that of
@@ -86,11 +86,14 @@ static int sum_eighth(const struct convert *c, struct tile_task *it, const uint8
 static int sum_decoded(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     enum store_status status;
-    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
-        return sum_tissue(c, it, e);
+    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth) {
+        sum_tissue(c, it);
+        return 0;
+    }
     if (c->slide->reader->read_eighth(c->slide, thread, it->col, it->row, it->packed, &status, e))
         return -1;
-    return sum_eighth(c, it, it->packed, e);
+    sum_eighth(c, it, it->packed);
+    return 0;
 }
 
 /* Decodes a tile and packs its pixels. */
@@ -114,9 +117,13 @@ static int pack_tile(const struct convert *c, struct tile_task *it, int thread, 
  * whose sides are no multiples of 8 are decoded as a whole. */
 static int sum_kept(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
-    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth)
-        return read_pixels(c, it, thread, e) || sum_tissue(c, it, e) ? -1 : 0;
-    return sum_eighth(c, it, it->pixels, e);
+    if (it->status == STORE_WHOLE && c->slide_info.has_eighth)
+        sum_eighth(c, it, it->pixels);
+    else if (read_pixels(c, it, thread, e))
+        return -1;
+    else
+        sum_tissue(c, it);
+    return 0;
 }
 
 /* Takes a tile as it is; it is decoded in part, which shows damage. Its pixels are needed only for

@@ -42,10 +42,11 @@ struct reads *reads_create(struct check_device *d, int n, struct err *e)
     r->device = d;
     r->n = n;
     r->threads = (struct reads_thread *)memory_need((size_t)n, sizeof *r->threads);
-    if (!open_threads(r, e))
-        return r;
-    reads_free(r);
-    return NULL;
+    if (open_threads(r, e)) {
+        reads_free(r);
+        return NULL;
+    }
+    return r;
 }
 
 /* No copy from it is in progress. */

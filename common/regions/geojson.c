@@ -191,8 +191,7 @@ static int read_ring(struct reading *r, const json_t *ring, struct err *e)
             memcpy(next, first, sizeof next);
         else if (read_point(json_array_get(ring, k), next, e))
             return -1;
-        if (polygons_add_edge(r->out, last, next))
-            return err_memory(e);
+        polygons_add_edge(r->out, last, next);
         memcpy(last, next, sizeof last);
     }
     return 0;

@@ -28,23 +28,15 @@ static void extend(struct polygons *p, const double a[2])
     p->below = first || a[1] > p->below ? a[1] : p->below;
 }
 
-int polygons_add_edge(struct polygons *p, const double a[2], const double b[2])
+void polygons_add_edge(struct polygons *p, const double a[2], const double b[2])
 {
     const double *upper = a[1] < b[1] ? a : b, *lower = upper == a ? b : a;
     extend(p, a);
     extend(p, b);
     if (upper[1] == lower[1])
-        return 0;
-    if (p->n == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 64;
-        void *more = realloc(p->edges, (size_t)room * sizeof *p->edges);
-        if (!more)
-            return -1;
-        p->edges = more;
-        p->room = room;
-    }
+        return;
+    p->edges = memory_grow(p->edges, p->n, sizeof *p->edges);
     p->edges[p->n++] = (struct polygons_edge){upper[0], upper[1], lower[0], lower[1], p->count - 1};
-    return 0;
 }
 
 uint32_t polygons_crc32(const struct polygons *p)

@@ -28,7 +28,7 @@ struct polygons_edge {
 
 struct polygons {
     struct polygons_edge *edges; /* [n], owned; horizontal ones are left out */
-    int64_t n, room;
+    int64_t n;
     int64_t count;                  /* polygons */
     double left, top, right, below; /* of all points; left > right: there are none */
 };
@@ -37,8 +37,8 @@ struct polygons {
 #define POLYGONS_NONE ((struct polygons){.left = 1, .right = -1})
 void polygons_free(struct polygons *p);
 /* Adds an edge to the polygon that was begun last (count - 1). Coordinates are within
- * POLYGONS_MOST_COORDINATE. -1: out of memory. */
-int polygons_add_edge(struct polygons *p, const double a[2], const double b[2]);
+ * POLYGONS_MOST_COORDINATE. */
+void polygons_add_edge(struct polygons *p, const double a[2], const double b[2]);
 /* CRC-32 of all edges in their order. */
 uint32_t polygons_crc32(const struct polygons *p);
 /* Divides all coordinates. */

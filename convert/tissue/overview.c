@@ -105,8 +105,10 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
         return -1;
     if (it->status == STORE_DAMAGED ||
         (it->status == STORE_MISSING && is_only_coarsely_missing(p, it->col, it->row)))
-        return tissue_sum_damaged(&it->sums, shown_cols, shown_rows, x, y, scale, e);
-    return tissue_sum(&it->sums, it->rgb, shown_cols, shown_rows, pitch, x, y, scale, 1, e);
+        tissue_sum_damaged(&it->sums, shown_cols, shown_rows, x, y, scale);
+    else
+        tissue_sum(&it->sums, it->rgb, shown_cols, shown_rows, pitch, x, y, scale, 1);
+    return 0;
 }
 
 static int sink(void *ctx, void *slot, struct err *e)

@@ -104,8 +104,8 @@ static int64_t next_cell(int64_t k, int64_t end, double scale, int64_t side)
 }
 
 /* Prepares the cells that the tile touches, all zero. */
-static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows,
-                      double scale, struct err *e)
+static void begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols, int64_t rows,
+                       double scale)
 {
     s->damaged = false;
     s->col = cell_of(x, scale);
@@ -115,14 +115,9 @@ static int begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols,
     if (s->cols * s->rows > s->room) {
         free(s->cell);
         s->room = s->cols * s->rows;
-        s->cell = malloc((size_t)s->room * sizeof *s->cell);
-        if (!s->cell) {
-            s->room = 0;
-            return err_memory(e);
-        }
+        s->cell = memory_need((size_t)s->room, sizeof *s->cell);
     }
     memset(s->cell, 0, (size_t)(s->cols * s->rows) * sizeof *s->cell);
-    return 0;
 }
 
 /* As sum_pixels, for the few pixels of a cell at 1/8. */
@@ -159,12 +154,11 @@ static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t 
     cell[3] += (uint32_t)(n * rows);
 }
 
-int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
-               int64_t x, int64_t y, double scale, int64_t step, struct err *e)
+void tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows,
+                int64_t pitch, int64_t x, int64_t y, double scale, int64_t step)
 {
     const int64_t side = side_of(scale);
-    if (begin_sums(s, x, y, cols, rows, scale, e))
-        return -1;
+    begin_sums(s, x, y, cols, rows, scale);
     for (int64_t c = y, d; c < y + rows; c = d) {
         d = next_cell(c, y + rows, scale, side);
         const int64_t first = (c - y + step - 1) / step * step,
@@ -176,16 +170,13 @@ int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t 
                        rgb + (first * pitch + a - x) * 3, b - a, n, step * pitch * 3);
         }
     }
-    return 0;
 }
 
-int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
-                       double scale, struct err *e)
+void tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                        double scale)
 {
-    if (begin_sums(s, x, y, cols, rows, scale, e))
-        return -1;
+    begin_sums(s, x, y, cols, rows, scale);
     s->damaged = true;
-    return 0;
 }
 
 /* --- colours: a complete row becomes bins --- */
@@ -273,8 +264,8 @@ static int extend_band(struct tissue *t, int64_t end, struct err *e)
 /* Marks the cells of a damaged tile. */
 static int mark_damaged(struct tissue *t, const struct tissue_sums *s, struct err *e)
 {
-    if (!t->damaged && !(t->damaged = calloc((size_t)(t->cols * t->rows), 1)))
-        return err_memory(e);
+    if (!t->damaged && !(t->damaged = memory_try_zero((size_t)(t->cols * t->rows), 1, e)))
+        return -1;
     for (int64_t r = 0; r < s->rows; r++)
         for (int64_t c = 0; c < s->cols; c++)
             t->damaged[at_most(s->row + r, t->rows - 1) * t->cols +

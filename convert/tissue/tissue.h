@@ -80,12 +80,12 @@ void tissue_free(struct tissue *t);
 /* Sums a tile, rgb [rows][pitch][3] u8, of which cols x rows pixels count. Its first pixel is pixel
  * (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Only every
  * step-th row is read. Any thread. */
-int tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows, int64_t pitch,
-               int64_t x, int64_t y, double scale, int64_t step, struct err *e);
+void tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows,
+                int64_t pitch, int64_t x, int64_t y, double scale, int64_t step);
 /* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell
  * that the tile touches counts as tissue, and none of them takes part in the thresholds. */
-int tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
-                       double scale, struct err *e);
+void tissue_sum_damaged(struct tissue_sums *s, int64_t cols, int64_t rows, int64_t x, int64_t y,
+                        double scale);
 void tissue_sums_free(struct tissue_sums *s);
 /* Adds a tile's sums to the map. What lies beyond the map's edge goes to its last cells. No tile
  * may begin above one that was added before. */
