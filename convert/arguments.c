@@ -25,7 +25,7 @@
 static int set_task(void *ctx, const char *arg, struct err *e)
 {
     struct arguments *o = ctx;
-    return task_parse("--task", arg, &o->task, &o->tasks, e);
+    return task_parse(arg, &o->task, &o->tasks, e);
 }
 
 /* The words of --codec. keep becomes j2k for some slides (plan.c). */
@@ -220,7 +220,7 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "-o OUTPUT is missing");
     if (!strcmp(o->output, "-"))
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
-    if (output_check("-o", o->output, ".h5", e))
+    if (output_check(o->output, ".h5", e))
         return -1;
     if (n_words == 0 && !o->list)
         return err_set(e, "no slide given");

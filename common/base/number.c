@@ -151,7 +151,7 @@ static int array_task(const char *const names[4], int64_t *task, int64_t *tasks)
     return environment("SLURM_ARRAY_TASK_COUNT", *tasks) == *tasks ? 1 : -1;
 }
 
-int task_parse(const char *what, const char *text, int64_t *task, int64_t *tasks, struct err *e)
+int task_parse(const char *text, int64_t *task, int64_t *tasks, struct err *e)
 {
     static const char *const slurm[4] = {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
                                          "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"};
@@ -161,16 +161,15 @@ int task_parse(const char *what, const char *text, int64_t *task, int64_t *tasks
     if (!strcmp(text, "auto")) {
         const int found = array_task(slurm, task, tasks);
         if (found < 0) /* --array=3,7: which share of how many was meant? */
-            return err_set(e,
-                           "%s auto: the tasks of this array are not evenly spaced; give "
-                           "%s I/N with the N of the whole array",
-                           what, what);
+            return err_set(
+                e, "--task auto: the tasks of this array are not evenly spaced; give --task "
+                   "I/N with the N of the whole array");
         if (found || array_task(sge, task, tasks))
             return 0;
-        return err_set(e, "%s auto: not inside an array job of Slurm or Grid Engine", what);
+        return err_set(e, "--task auto: not inside an array job of Slurm or Grid Engine");
     }
     if (number_digits(&s, task) || *s++ != '/' || number_digits(&s, tasks) || *s || *task < 1 ||
         *task > *tasks)
-        return err_set(e, "%s %s: not a share such as 3/10, or auto", what, text);
+        return err_set(e, "--task %s: not a share such as 3/10, or auto", text);
     return 0;
 }

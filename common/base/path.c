@@ -362,16 +362,17 @@ static const char *const endings[] = {
     ".part", ".log",   ".yaml", ".yml",  ".toml", ".webp", ".jsonl", ".parquet", ".bak", ".dat",
     ".ptif", ".ptiff", ".btf",  ".tf2",  ".tf8"};
 
-int output_check(const char *option, const char *name, const char *ending, struct err *e)
+int output_check(const char *name, const char *ending, struct err *e)
 {
     if (must_be_folder(name) || ends_in(name, ending))
         return 0;
     for (size_t k = 0; k < sizeof endings / sizeof *endings; k++)
         if (ends_in(name, endings[k]))
-            return err_set(e,
-                           "%s %s: %s is the ending of another kind of file; end the name with %s "
-                           "for a file, or with / for a folder",
-                           option, name, endings[k], ending);
+            return err_set(
+                e,
+                "-o %s: %s is the ending of another kind of file; end the name with %s for "
+                "a file, or with / for a folder",
+                name, endings[k], ending);
     return 0;
 }
 

@@ -84,8 +84,8 @@ int folder_make_for(const char *file, struct err *e);
  * (".h5"). */
 bool output_is_folder(const char *name, const char *ending);
 /* Rejects a name that looks like another kind of file than `ending`, unless it is that of an
- * existing folder. `option` is "-o". */
-int output_check(const char *option, const char *name, const char *ending, struct err *e);
+ * existing folder. */
+int output_check(const char *name, const char *ending, struct err *e);
 /* Rejects an output that is one of the n inputs, also through a link. NULL for an input that is not
  * given. */
 int output_is_no_input(const char *option, const char *name, char *const *inputs, int n,

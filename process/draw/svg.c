@@ -85,10 +85,10 @@ void svg_textf(struct svg *s, const char *style, double x, double y, const char 
     svg_text(s, style, x, y, text);
 }
 
-void svg_text_up(struct svg *s, const char *style, double x, double y, const char *text)
+void svg_text_up(struct svg *s, double x, double y, const char *text)
 {
     fputs("<text", s->f);
-    style_of(s, style);
+    style_of(s, "middle");
     svg_markup(s, " transform=\"translate(%.2f %.2f) rotate(-90)\">", x, y);
     svg_escape(s, text);
     fputs("</text>\n", s->f);

@@ -33,7 +33,7 @@ void svg_text(struct svg *s, const char *style, double x, double y, const char *
 void svg_textf(struct svg *s, const char *style, double x, double y, const char *fmt, ...)
     ERR_PRINTF(5, 6);
 /* Text that runs upwards, its middle at (x, y). */
-void svg_text_up(struct svg *s, const char *style, double x, double y, const char *text);
+void svg_text_up(struct svg *s, double x, double y, const char *text);
 /* Markup of our own; strings from files go through svg_escape. */
 void svg_markup(struct svg *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 void svg_escape(struct svg *s, const char *text);

@@ -316,9 +316,8 @@ static int check(struct arguments *a, struct err *e)
     if (!s->output || !s->output[0])
         return input_files_lacks_output(&a->files, "OUT", e);
     const int format = map_format_of_file(s->output);
-    if (format >= 0
-            ? check_single(a, format, e)
-            : output_check("-o", s->output, ".png, .overlay.png, .geojson, .csv or .ome.tif", e))
+    if (format >= 0 ? check_single(a, format, e)
+                    : output_check(s->output, ".png, .overlay.png, .geojson, .csv or .ome.tif", e))
         return -1;
     if (format < 0 && !a->format)
         s->formats[MAP_PNG] = true;

@@ -40,7 +40,7 @@ static int set_groups(void *ctx, const char *arg, struct err *e)
 static int set_task(void *ctx, const char *arg, struct err *e)
 {
     struct options *o = ctx;
-    return task_parse("--task", arg, &o->task, &o->tasks, e);
+    return task_parse(arg, &o->task, &o->tasks, e);
 }
 
 static int set_regions(void *ctx, const char *path, struct err *e)
@@ -228,7 +228,7 @@ static int check_output(const struct options *o, const char *what, struct err *e
         return err_set(e, "-o: the name is empty; name a file");
     if (!strcmp(o->output, "-"))
         return err_set(e, "-o -: HDF5 cannot be written to standard output; name a file");
-    return output_check("-o", o->output, RESULT_ENDING, e);
+    return output_check(o->output, RESULT_ENDING, e);
 }
 
 /* Checks the options about regions, and records the classes among the parameters. */

@@ -164,7 +164,7 @@ static void draw_bar(const struct plot_map *m, struct svg *s, double x, double t
     svg_markup(s, "</g>\n");
     svg_rect(s, "frame", x, top, BAR_WIDTH, height);
     axis_draw_right(s, &a, x + BAR_WIDTH);
-    svg_text_up(s, "middle", x + BAR_WIDTH + 54, top + height / 2, bar_text);
+    svg_text_up(s, x + BAR_WIDTH + 54, top + height / 2, bar_text);
 }
 
 static void draw_axes(const struct plot_map *m, struct svg *s, double left, double top)
@@ -179,7 +179,7 @@ static void draw_axes(const struct plot_map *m, struct svg *s, double left, doub
     axis_draw_below(s, &x, top + height, top + height);
     axis_draw_left(s, &y, left, left);
     svg_text(s, "middle", left + width / 2, top + height + 38, "x (px of the stored level)");
-    svg_text_up(s, "middle", left - 52, top + height / 2, "y (px)");
+    svg_text_up(s, left - 52, top + height / 2, "y (px)");
 }
 
 /* A line of a round length: at most half of the map, or 200 px if that is more. */

@@ -478,7 +478,7 @@ void plot_histogram_draw(struct plot_histogram *h, struct svg *s, double top)
     svg_rect(s, "frame", left, upper, right - left, PANEL);
     snprintf(label, sizeof label, "log magnitude, 20 log10(|F| + %g) (dB)", h->c->params.offset);
     svg_text(s, "middle", (left + right) / 2, lower + 38, label);
-    svg_text_up(s, "middle", left - 46, (upper + lower) / 2, "share of the values per dB (%)");
+    svg_text_up(s, left - 46, (upper + lower) / 2, "share of the values per dB (%)");
 }
 
 /* --- the legend: a table with a row per line of the panel --- */

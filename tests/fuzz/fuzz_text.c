@@ -41,7 +41,7 @@ static void numbers(const char *text)
         FUZZ_MUST(x >= -1e9 && x <= 1e9);
     if (number_range("range", text, &a, &b, &e) == 0)
         FUZZ_MUST(a >= 1 && a <= b);
-    if (task_parse("task", text, &a, &b, &e) == 0)
+    if (task_parse(text, &a, &b, &e) == 0)
         FUZZ_MUST(a >= 1 && a <= b);
     progress_when("when", text, &when, &e);
 }
