@@ -574,11 +574,21 @@ def of_another_kind(slides, others, hue, sharp):
     return with_slides(results("--slides", str(slides)), change)
 
 
+def lose_tiles(slides, gray_low):
+    """A fifth of the first thumbnail is black, which changes stain and detail, too."""
+    pixels = slides["made-00001"]["thumbnail"]
+    pixels[:len(pixels) // 5] = 20
+    slides["made-00001"].attrs["gray_low"] = gray_low
+
+
 def test_a_slide_of_another_stain_is_named_as_such():
     """It was "areas without any colour: black tiles" and "tissue blurred"; a blurred one keeps that name."""
     alone = table_of(of_another_kind(20, 1, 80, -6))
     says(alone[0]["reasons"], "unlike all other slides in stain and detail together: another stain, tissue or magnification? Judge it apart (stain hue")
     expect("less sharp" not in alone[0]["reasons"] and [r["verdict"] for r in alone] == ["review"] + 19 * ["pass"], "%s", alone)
+    for gray_low, words in ((20.0, "black: lost tiles or a black pen"), (90.0, "gray: lost tiles, dust or a bubble")):
+        tiles = with_slides(of_another_kind(20, 1, 80, -6), lambda slides: lose_tiles(slides, gray_low))
+        says(table_of(tiles)[0]["reasons"], "areas without any colour, 20 % of the slide, " + words)
     blurred = table_of(of_another_kind(20, 1, 0, -6))[0]
     expect("less sharp" in blurred["reasons"] and "unlike all" not in blurred["reasons"], "%s", blurred)
 

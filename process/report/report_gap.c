@@ -163,11 +163,11 @@ static void mark_part(struct point *p, int64_t n, int64_t at)
 
 /* Has no slide outside of the marked part a like stain, or like detail? A blurred slide has the
  * stain of the others, and one with ink their detail. */
-static bool is_alone(const struct point *p, int64_t n, const struct point *x, double least)
+static bool is_alone(const struct point *p, int64_t n, const struct point *x, double usual)
 {
     for (int64_t k = 0; k < n; k++)
-        if (!p[k].in &&
-            (apart(x, &p[k], 0, STAINS) < least || apart(x, &p[k], STAINS, NUMBERS) < least))
+        if (!p[k].in && (apart(x, &p[k], 0, STAINS) < RULE_GAP_OF_STAIN * usual ||
+                         apart(x, &p[k], STAINS, NUMBERS) < RULE_GAP_OF_DETAIL * usual))
             return false;
     return true;
 }
@@ -204,7 +204,7 @@ static const char *name_most(const struct point *p, int64_t n, int first, int en
 static void take_lone(const struct point *p, int64_t n, double usual, double ratio, double *lone)
 {
     for (int64_t k = 0; k < n; k++)
-        if (p[k].in && is_alone(p, n, &p[k], RULE_GAP_OF_PART * usual))
+        if (p[k].in && is_alone(p, n, &p[k], usual))
             lone[p[k].slide] = fmax(lone[p[k].slide], ratio);
 }
 

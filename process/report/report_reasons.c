@@ -441,12 +441,14 @@ static bool has_cause(const struct report_view *r, int64_t k)
 static void say_gray(const struct report_view *r, int64_t k, double excess, struct list *l)
 {
     const double *v = r->slides->slide[k].metric;
+    const bool black = v[REPORT_GRAY_LOW] < RULE_BLACK;
     char own[64];
     if (flag_of(r, k, REPORT_COLOURLESS) > 0)
         return;
-    say(l, REPORT_REVIEW, excess + OF_CAUSE,
-        "areas without any colour, %s of the slide: black or gray tiles, pen, dust, or a bubble",
-        shown(own, REPORT_GRAY, v[REPORT_GRAY]))
+    say(l, REPORT_REVIEW, excess + OF_CAUSE, "areas without any colour, %s of the slide, %s",
+        shown(own, REPORT_GRAY, v[REPORT_GRAY]),
+        black ? "black: lost tiles or a black pen; scan it again if it is no pen"
+              : "gray: lost tiles, dust or a bubble; clean it and scan it again")
         ->picture = PICTURE_OF_SLIDE;
 }
 
@@ -522,6 +524,8 @@ static bool is_of_kind(int m)
  * brown stain count as gray and as ink among slides without them. */
 static bool is_alone(const struct report_view *r, int64_t k)
 {
+    if (r->slides->slide[k].metric[REPORT_GRAY] > RULE_GRAY_OF_STAIN)
+        return false;
     for (int m = 0; m < REPORT_METRICS; m++)
         if (!is_of_kind(m) && m != REPORT_GRAY && m != REPORT_INK && names_cause(r, k, m) &&
             flag_of(r, k, m) > 0)

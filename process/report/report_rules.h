@@ -25,8 +25,14 @@
 
 /* Times the group's stain density: no stain is as dense, so it is black. */
 #define RULE_DENSE 2.5
+/* Gray than which 1 of 500 pixels is darker: a black pen had 31 and 44, gray tiles, dust and bubbles
+ * 74 to 133. */
+#define RULE_BLACK 55
 /* Share of the thumbnail: with less of black and gray, a dark place has a colour. */
 #define RULE_LEAST_BLACK 0.001
+/* Share of the thumbnail: dark nuclei and brown stain without colour are up to 0.06 of immunostained
+ * pictures; more is lost tiles, which change stain and detail, too. */
+#define RULE_GRAY_OF_STAIN 0.08
 /* Noise of the glass from pixel to pixel, as a share of all: with less it is shading. */
 #define RULE_GRAIN 0.5
 /* px, and a share: periods of blocks of a codec are 8, 16, 24 ... px, within what is measured. */
@@ -65,9 +71,10 @@
  * that size, and up to 2.9 before a single slide. */
 #define RULE_GAP_OF_KIND 2.5
 #define RULE_GAP_OF_ONE 3.0
-/* Times the usual distance: a slide that is alone is this far from all others in stain, and in
- * detail. */
-#define RULE_GAP_OF_PART 1.5
+/* Times the usual distance: a slide that is alone is this far from all others in stain, and this
+ * far in detail. Black tiles change the stain, and by 1 to 2 the detail. */
+#define RULE_GAP_OF_STAIN 1.5
+#define RULE_GAP_OF_DETAIL 3
 /* Times the robust standard deviation of a pool: the least scale of a number. */
 #define RULE_OWN_SCALE 0.75
 
