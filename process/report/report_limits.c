@@ -96,37 +96,15 @@ int report_limits_read(const char *path, struct report_limits *l, struct err *e)
 static void range_of(const struct result_params *p, int metric, double *least, double *most)
 {
     const double width = p->high_db - p->low_db;
-    *least = -INFINITY;
-    *most = INFINITY;
-    switch (metric) {
-    case REPORT_MEAN:
-        *least = p->low_db;
-        *most = p->high_db;
-        break;
-    case REPORT_STD:
-        *least = 0;
-        *most = width / 2;
-        break;
-    case REPORT_FOCUS_P50:
-    case REPORT_FINE_P50:
-    case REPORT_LINES:
-        *least = -width;
-        *most = width;
-        break;
-    case REPORT_BLURRED:
-    case REPORT_TISSUE:
-    case REPORT_GLASS_LINES:
-    case REPORT_TWICE:
-        *least = 0;
-        *most = 1;
-        break;
-    case REPORT_SEAMS: *least = 0; break;
-    case REPORT_W1:
-        *least = 0;
-        *most = width;
-        break;
-    default: break;
-    }
+    const double range[][2] = {[RANGE_ANY] = {-INFINITY, INFINITY},
+                               [RANGE_FROM_0] = {0, INFINITY},
+                               [RANGE_SHARE] = {0, 1},
+                               [RANGE_MEAN_DB] = {p->low_db, p->high_db},
+                               [RANGE_STD_DB] = {0, width / 2},
+                               [RANGE_DIFFERENCE_DB] = {-width, width},
+                               [RANGE_DISTANCE_DB] = {0, width}};
+    *least = range[report_metric(metric)->range][0];
+    *most = range[report_metric(metric)->range][1];
 }
 
 static int check_reach(const char *path, const struct result_params *p,

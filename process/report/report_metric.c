@@ -9,11 +9,13 @@
 static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_MEAN] = {"mean_db", "amount of detail", " dB", 1,
                      "mean of all log magnitudes of the slide; more tissue gives more",
-                     .low = NULL},
+                     .range = RANGE_MEAN_DB, .low = NULL},
     [REPORT_STD] = {"std_db", "spread of detail", " dB", 1,
-                    "standard deviation of all log magnitudes of the slide", .low = NULL},
+                    "standard deviation of all log magnitudes of the slide", .range = RANGE_STD_DB,
+                    .low = NULL},
     [REPORT_FOCUS_P50] =
         {"focus_p50", "sharpness, typical", " dB", 1, "median of focus_db " OF_TISSUE,
+         .range = RANGE_DIFFERENCE_DB,
          .low = "tissue less sharp than in the others: focus, or enlarged by software",
          .high = "fine detail stronger than in the others: sharpening, noise or a "
                  "wrong um per px",
@@ -39,6 +41,7 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
          .unsure = true, .least = 1, .picture = PICTURE_OF_SLIDE},
     [REPORT_FINE_P50] =
         {"fine_p50", "finest detail", " dB", 1, "median of fine_db " OF_TISSUE,
+         .range = RANGE_DIFFERENCE_DB,
          .low = "the finest detail is weaker than in the others: focus, compression, or enlarged "
                 "by software",
          .high = "the finest detail is stronger than in the others: noise, lines of the camera, or "
@@ -48,12 +51,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                         "part " OF_TISSUE " whose focus_db is below the median of "
                         "all such windows of the comparison group, less 3.5 robust "
                         "standard deviations",
-                        .most = 0.01, .picture = PICTURE_OF_MAP},
+                        .range = RANGE_SHARE, .most = 0.01, .picture = PICTURE_OF_MAP},
     [REPORT_SLOPE] = {"slope", "fall of the spectrum", "", 2,
                       "how steeply the level falls over four octaves of spatial frequency",
                       .low = NULL},
     [REPORT_TISSUE] = {"tissue_fraction", "tissue", " %", 0,
-                       "part of the slide's area that the tissue map marks",
+                       "part of the slide's area that the tissue map marks", .range = RANGE_SHARE,
                        .low = "much less tissue than on the others",
                        .high = "much more tissue than on the others", .times = 3, .specific = true,
                        .picture = PICTURE_OF_SLIDE},
@@ -72,7 +75,8 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_GLASS_LINES] = {"glass_lines", "lines on the glass", " %", 0,
                             "part of the places of pure glass, 32 px each, whose gray varies most "
                             "from row to row, or most from column to column, whichever is larger",
-                            .most = 0.7, .specific = true, .picture = PICTURE_OF_SLIDE},
+                            .range = RANGE_SHARE, .most = 0.7, .specific = true,
+                            .picture = PICTURE_OF_SLIDE},
     [REPORT_STAIN] = {"stain_density", "stain density", "", 2,
                       "mean optical density -log10(value / 255) of the tissue in the "
                       "thumbnail, mean of the three channels",
@@ -87,19 +91,22 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
                     .skewed = true, .least = 6, .picture = PICTURE_OF_SLIDE},
     [REPORT_GRAY] = {"gray_share", "gray and black areas", " %", 1,
                      "part of the thumbnail that is dark and has no colour, which no stain is",
-                     .most = 0.001, .spreads = true, .specific = true, .picture = PICTURE_OF_SLIDE},
+                     .range = RANGE_SHARE, .most = 0.001, .spreads = true, .specific = true,
+                     .picture = PICTURE_OF_SLIDE},
     [REPORT_INK] = {"ink_share", "areas of another colour", " %", 1,
                     "part of the thumbnail that is greener than red, which a pink stain never is, "
                     "or unlike the slide's own stain; of a blue or green stain only areas count",
-                    .most = 0.002, .spreads = true, .specific = true, .picture = PICTURE_OF_SLIDE},
+                    .range = RANGE_SHARE, .most = 0.002, .spreads = true, .specific = true,
+                    .picture = PICTURE_OF_SLIDE},
     [REPORT_LIGHT] =
         {"light_step", "step of the light", " levels", 0,
          "by how much the glass differs on both sides of a straight line across the slide, in the "
          "channel where it differs most",
          .most = 6, .widens = true, .specific = true, .picture = PICTURE_OF_SLIDE},
     [REPORT_COLOURLESS] = {"colourless_share", "tissue without colour", " %", 0,
-                           "part of the tissue in the thumbnail that has no colour", .most = 0.95,
-                           .specific = true, .picture = PICTURE_OF_SLIDE},
+                           "part of the tissue in the thumbnail that has no colour",
+                           .range = RANGE_SHARE, .most = 0.95, .specific = true,
+                           .picture = PICTURE_OF_SLIDE},
     [REPORT_GLASS_GRAY] =
         {"glass_gray", "brightness of the glass", " levels", 1, "median gray of pure glass",
          .low = "darker glass than on the others: lamp or exposure; calibrate the white",
@@ -120,11 +127,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
         {"lines_db", "pattern of lines", " dB", 1,
          "how far the strongest narrow peak on an axis of the mean spectra is above "
          "its neighbours, but for periods of 8 px and their harmonics, which are JPEG's",
-         .most = 6, .widens = true, .specific = true},
+         .range = RANGE_DIFFERENCE_DB, .most = 6, .widens = true, .specific = true},
     [REPORT_SEAMS] = {"seams", "straight edges", "", 0,
                       "rows and columns of pixels behind which the tissue changes most in so many "
                       "places that chance does not explain it",
-                      .most = 2, .widens = true, .specific = true, .picture = PICTURE_OF_SLIDE},
+                      .range = RANGE_FROM_0, .most = 2, .widens = true, .specific = true,
+                      .picture = PICTURE_OF_SLIDE},
     [REPORT_DIRECTION] =
         {"direction_db", "direction of the detail", " dB", 1,
          "by how much detail of 4 to 16 px is weaker in one direction than across it, "
@@ -150,12 +158,12 @@ static const struct report_metric metrics[REPORT_NUMBERS] = {
     [REPORT_TWICE] = {"jpeg_twice", "signs of an earlier compression", "", 2,
                       "0 to 1: how periodic the coefficients of the slide's tiles "
                       "are, which an earlier, stronger compression causes",
-                      .most = 0.2, .picture = PICTURE_OF_SLIDE},
+                      .range = RANGE_SHARE, .most = 0.2, .picture = PICTURE_OF_SLIDE},
     [REPORT_W1] = {"w1_db", "difference from the others", " dB", 1,
                    "W1 distance: area between the slide's cumulative histogram and "
                    "the pointwise median of the comparison group's; it ranks slides "
                    "and sets no flag",
-                   .low = NULL},
+                   .range = RANGE_DISTANCE_DB, .low = NULL},
 };
 
 const struct report_metric *report_metric(int metric)

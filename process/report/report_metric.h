@@ -48,12 +48,24 @@ enum report_metric_number {
 /* Which picture of a slide shows what a number says. */
 enum picture_kind { PICTURE_NONE, PICTURE_OF_MAP, PICTURE_OF_SLIDE };
 
+/* What a number can be; dB of a difference are at most the width of the histogram's range. */
+enum report_range {
+    RANGE_ANY,
+    RANGE_FROM_0,
+    RANGE_SHARE, /* 0 to 1 */
+    RANGE_MEAN_DB,
+    RANGE_STD_DB,
+    RANGE_DIFFERENCE_DB,
+    RANGE_DISTANCE_DB /* a difference without a sign */
+};
+
 struct report_metric {
     const char *name;  /* in tables of --csv */
     const char *title; /* on the page */
     const char *unit;  /* " dB", "" ... behind a value; " %": a share, shown in percent */
     int digits;        /* behind the point, as shown */
     const char *definition;
+    enum report_range range;
     const char *low, *high; /* what an unusually low or high value means; NULL: it is no flag */
     bool angle;             /* degrees: 359 and 1 differ by 2 */
     bool ratio;             /* %s of the words is how many times the median the value is */
