@@ -707,6 +707,7 @@ def test_limits():
                           ("focus_p50,below,-36,-33", "line 2: warn -36 is never met: a slide below -33 fails already"), ("w1_db,above,2,2", "warn 2 is never met"),
                           ("tissue_fraction,above,0.9,1", "line 2: tissue_fraction lies between 0 and 1, never above 1"),
                           ("mean_db,below,30,-5", "mean_db lies between 0 and 160, never below -5"), ("w1_db,below,,0", "w1_db lies between 0 and 160, never below 0"),
+                          ("gray_share,above,2,", "gray_share lies between 0 and 1, never above 2"),
                           ("focus_p50,above,170,", "focus_p50 lies between -160 and 160, never above 170"), ("std_db,above,,80", "std_db lies between 0 and 80")):
         says(report("--limits", table("metric,side,warn,fail", line), path, status=1)[1].err, message)
     for line in ("focus_p50,below,-33,", "slope,below,-5,", "slope,above,,200", "w1_db,above,0,159"):
