@@ -586,6 +586,10 @@ def test_a_slide_of_another_stain_is_named_as_such():
     alone = table_of(of_another_kind(20, 1, 80, -6))
     says(alone[0]["reasons"], "unlike all other slides in stain and detail together: another stain, tissue or magnification? Judge it apart (stain hue")
     expect("less sharp" not in alone[0]["reasons"] and [r["verdict"] for r in alone] == ["review"] + 19 * ["pass"], "%s", alone)
+    accepted = os.path.join(tmp(), "accepted.txt")
+    put_file(accepted, "".join("made-%05d\n" % k for k in range(1, 21)))
+    rows = table_of("--accepted", accepted, of_another_kind(20, 1, 80, -6))
+    expect({r["verdict"] for r in rows} == {"pass"}, "accepted slides are usual: %s", rows[0])
     for gray_low, words in ((20.0, "black: lost tiles or a black pen"), (90.0, "gray: lost tiles, dust or a bubble")):
         tiles = with_slides(of_another_kind(20, 1, 80, -6), lambda slides: lose_tiles(slides, gray_low))
         says(table_of(tiles)[0]["reasons"], "areas without any colour, 20 % of the slide, " + words)

@@ -524,7 +524,7 @@ static bool is_of_kind(int m)
  * brown stain count as gray and as ink among slides without them. */
 static bool is_alone(const struct report_view *r, int64_t k)
 {
-    if (r->slides->slide[k].metric[REPORT_GRAY] > RULE_GRAY_OF_STAIN)
+    if (r->scores->of[k].accepted || r->slides->slide[k].metric[REPORT_GRAY] > RULE_GRAY_OF_STAIN)
         return false;
     for (int m = 0; m < REPORT_METRICS; m++)
         if (!is_of_kind(m) && m != REPORT_GRAY && m != REPORT_INK && names_cause(r, k, m) &&
