@@ -1,4 +1,6 @@
 """What a slide's file states beside its pixels, and what lies beside a slide: one answer, whoever decodes the pixels."""
+import io
+import itertools
 import struct
 
 import h5py
@@ -165,6 +167,70 @@ def test_masks_are_no_pictures_and_hide_what_was_not_scanned():
     out = convert(slide, "--level", "1")[0]
     expect(pixels(out).shape == (120, 160, 3), "level 1: %s", pixels(out).shape)
     says(convert(slide, "--level", "2", status=1)[1].err, "levels 0 to 1")
+
+
+def jpeg_of(values):
+    from PIL import Image
+    out = io.BytesIO()
+    Image.fromarray(values).save(out, "JPEG", quality=95)
+    return out.getvalue()
+
+
+MASKS = {  # bits, tile or rows of a strip, compression, packer
+    "tiles of another size": (1, (64, 64), 1, bytes), "one tile": (1, (512, 512), 8, zlib.compress),
+    "strips": (1, 7, 8, zlib.compress), "one strip": (1, 240, 1, bytes), "strips of bytes": (8, 50, 8, zlib.compress),
+    "JPEG": (8, 240, 7, None), "JPEG in tiles": (8, (64, 64), 7, None), "damaged": (1, 240, 8, lambda b: bytes(range(1, 200)))}
+
+
+def mask_page(data, shown, bits, form, compression, pack):
+    """Adds the mask to a file and returns its directory."""
+    height, width = shown.shape
+    across, down = form if isinstance(form, tuple) else (width, form)
+    whole = np.zeros((-(-height // down) * down, -(-width // across) * across), np.uint8)
+    whole[:height, :width] = shown
+    places, sizes = [], []
+    for y in range(0, height, down):
+        for x in range(0, width, across):
+            part = whole[y:y + (down if isinstance(form, tuple) else min(down, height - y)), x:x + across]
+            part = part * 255 if bits == 8 else np.packbits(part, axis=1)
+            piece = pack(part.tobytes()) if pack else jpeg_of(part)
+            places.append(len(data))
+            sizes.append(len(piece))
+            data += piece
+    head = {254: (4, [4]), 256: (4, [width]), 257: (4, [height]), 258: (3, [bits]), 259: (3, [compression]), 262: (3, [4]), 277: (3, [1])}
+    if isinstance(form, tuple):
+        return directory_of(data, {**head, 322: (4, [across]), 323: (4, [down]), 324: (4, places), 325: (4, sizes)})
+    return directory_of(data, {**head, 273: (4, places), 278: (4, [down]), 279: (4, sizes)})
+
+
+def masked(in_tiles, mask):
+    """A picture in tiles of 128 px or one strip, of which the mask shows 200 x 100 px, or with None no mask."""
+    shown = np.zeros(SIDE[::-1], np.uint8)
+    shown[:100, :200] = 1
+    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
+    at = len(data)
+    data += b"" if in_tiles else np.dstack([R, G, B]).tobytes()
+    entries = {256: (4, [SIDE[0]]), 257: (4, [SIDE[1]]), 258: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 273: (4, [at]), 277: (3, [3]),
+               278: (4, [SIDE[1]]), 279: (4, [len(data) - at])}
+    heads = [lambda: tiled_page(data, [R, G, B], side=128) if in_tiles else directory_of(data, entries), lambda: mask_page(data, shown, *mask)]
+    for head in heads:
+        head = head()
+        struct.pack_into("<I", data, link, len(data))
+        data += head + bytes(4)
+        link = len(data) - 4
+    return put_file(os.path.join(tmp(), "m.tif"), bytes(data))
+
+
+def test_masks_of_any_form_hide_chunks():
+    """The chunks of which nothing is shown are missing, in tiles and in strips; damage of a mask hides none."""
+    has("PIL")
+    for in_tiles, name in itertools.product((True, False), MASKS):
+        out, _, j = convert(masked(in_tiles, MASKS[name]), "--codec", "none")
+        want = [[0, 0, 1], [1, 1, 1]] if in_tiles else [[0, 1]]
+        want = np.zeros_like(want) if name == "damaged" else np.array(want)
+        expect((tile_statuses(out) == want).all(), "%s, tiles %s: %s", name, in_tiles, tile_statuses(out))
+        expect((pixels(out)[:128, :256] == np.dstack([R, G, B])[:128, :256]).all(), "%s: the pixels that are shown differ", name)
+        expect(j["tiles_damaged"] == 0, "%s: %s", name, j)
 
 
 def aperio(z, size=SIDE):

@@ -10,6 +10,7 @@
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
 #include "convert/readers/picture/picture.h"
+#include "convert/readers/tiff/tiff_mask.h"
 #include "convert/readers/tiff/tiff_picture.h"
 #include "convert/readers/tiff/tiff_pyramid.h"
 #include "convert/readers/tiff/tiff_samples.h"
@@ -90,11 +91,13 @@ static int open_strips(struct picture_slide *v, const struct tiff_file *t, struc
                        struct err *e)
 {
     bool lost;
-    uint64_t at = 0;
-    const int r = tiff_pyramid_strips(v->file, &at, &v->mpp_x, &v->mpp_y, e);
+    uint64_t at = 0, mask = 0;
+    const int r = tiff_pyramid_strips(v->file, &at, &mask, &v->mpp_x, &v->mpp_y, e);
     if (r <= 0)
         return r;
-    const int bad = tiff_picture_open(f, v->file, at, e);
+    int bad = tiff_picture_open(f, v->file, at, e);
+    if (!bad)
+        bad = tiff_mask_read(v->file, mask, f->width, PICTURE_TILE, PICTURE_TILE, &f->shown, e);
     if (bad)
         return rejected(bad, e);
     const struct tiff_directory *d = tiff_file_directory(t, at);

@@ -39,6 +39,8 @@ struct picture {
     /* while it is decoded: */
     struct picture_segment at;
     int64_t n_put;     /* rows of the segment */
+    picture_row *scan; /* takes the rows; NULL: they are held */
+    void *scan_ctx;
     struct piece held; /* what the buffer has: whole rows of a segment, in one row of tiles */
     int held_plane;
     int64_t room;    /* rows of the buffer */
@@ -77,6 +79,7 @@ void picture_form_free(struct picture_form *f)
     if (f->close)
         f->close(f->ctx);
     free(f->icc);
+    free(f->shown);
     *f = (struct picture_form){0};
 }
 
@@ -186,6 +189,11 @@ int picture_put(struct picture *p, const uint8_t *row, struct err *e)
     const struct piece one = {p->at.col * p->form.cols, p->at.row * p->form.rows + p->n_put,
                               p->at.cols, 1};
     struct piece *h = &p->held;
+    if (p->scan) {
+        p->scan(p->scan_ctx, one.x, one.y, one.cols, row);
+        p->n_put++;
+        return stop_check(e);
+    }
     const bool goes_on = one.x == h->x && one.y == h->y + h->rows && p->at.plane == p->held_plane;
     if ((!goes_on || h->rows == p->room || one.y % PICTURE_TILE == 0) && flush(p, e))
         return -1;
@@ -258,6 +266,21 @@ static int decode_all(struct picture *p, struct err *e)
     free(p->buffer);
     free(p->block);
     errno = code;
+    return bad;
+}
+
+int picture_scan(struct picture *p, picture_row *row, void *ctx, struct err *e)
+{
+    const int64_t n = p->across * p->down * p->form.planes;
+    p->scan = row;
+    p->scan_ctx = ctx;
+    p->whole = memory_try((size_t)n, sizeof *p->whole, e);
+    int bad = p->whole ? 0 : -1;
+    for (int64_t k = 0; k < n && !bad; k++) {
+        bad = decode_segment(p, k, e);
+        for (int64_t y = p->whole[k]; y >= 0 && y < p->at.rows && !bad; y++)
+            row(ctx, p->at.col * p->form.cols, p->at.row * p->form.rows + y, p->at.cols, NULL);
+    }
     return bad;
 }
 
@@ -394,7 +417,9 @@ int picture_read(struct picture *p, int64_t col, int64_t row, int channels, uint
     const struct piece tile = tile_at(p, col * PICTURE_TILE, row * PICTURE_TILE);
     if (prepare(p, e))
         return -1;
-    *status = tile_status(p, &tile);
+    const int64_t across = (p->form.width + PICTURE_TILE - 1) / PICTURE_TILE;
+    *status =
+        !p->form.shown || p->form.shown[row * across + col] ? tile_status(p, &tile) : STORE_MISSING;
     if (*status == STORE_WHOLE && cut(p, &tile, channels, out, status, e))
         return -1;
     if (*status != STORE_WHOLE)

@@ -15,6 +15,7 @@
 #include "convert/readers/frame/slide_file.h"
 #include "convert/tile/tile.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct picture_form {
     struct tile_format format; /* what the samples are; `samples` is set */
     uint8_t background[3];     /* R, G, B of missing and damaged tiles */
     const char *conflict;      /* how the file contradicts itself about its colours, or NULL */
+    bool *shown;               /* by a mask: tiles [row][col], or NULL: all are; owned */
     uint8_t *icc;              /* the ICC profile, or NULL; owned */
     size_t icc_bytes;
     /* Puts the rows of a segment with picture_put(). Segments come plane by plane, from the top,
@@ -70,6 +72,12 @@ const char *picture_conflict(const struct picture *p);
 int picture_icc(const struct picture *p, uint8_t **profile, size_t *bytes, struct err *e);
 /* The whole picture, [height][width][3] u8, to be free()d. NULL: damaged, or errno may pass. */
 uint8_t *picture_rgb(struct picture *p, struct err *e);
+
+/* A decoded row from pixel (x, y) on: n pixels of a plane, or NULL: they are damaged. */
+typedef void picture_row(void *ctx, int64_t x, int64_t y, int64_t n, const uint8_t *row);
+/* Decodes the picture without a temporary file, and nothing else is done with it. Rows that are
+ * missing are left out. 0 or -1. */
+int picture_scan(struct picture *p, picture_row *row, void *ctx, struct err *e);
 
 /* For decode: the next row of the segment, [cols][samples of a plane] u8, of which the px beyond
  * the picture are not read. 0, or -1: end with that. */

@@ -18,6 +18,7 @@
 #include "convert/readers/frame/slide_metadata.h"
 #include "convert/readers/tiff/tiff_file.h"
 #include "convert/readers/tiff/tiff_level.h"
+#include "convert/readers/tiff/tiff_mask.h"
 #include "convert/readers/tiff/tiff_picture.h"
 #include "convert/readers/tiff/tiff_samples.h"
 
@@ -233,7 +234,10 @@ static int open_picture(struct tiff_slide *v, struct err *e)
 {
     struct picture_form f;
     struct slide_info *i = &v->info;
-    const int bad = tiff_picture_open(&f, v->file, v->level.pyramid->at[i->level], e);
+    int bad = tiff_picture_open(&f, v->file, v->level.pyramid->at[i->level], e);
+    if (!bad)
+        bad = tiff_mask_read(v->file, v->level.pyramid->masks[i->level], f.width, PICTURE_TILE,
+                             PICTURE_TILE, &f.shown, e);
     if (bad) {
         const int code = errno;
         picture_form_free(&f);

@@ -6,6 +6,7 @@
 #include "convert/readers/frame/slide_file.h"
 #include "convert/readers/frame/slide_reader.h"
 #include "convert/readers/tiff/tiff_file.h"
+#include "convert/readers/tiff/tiff_mask.h"
 #include "convert/readers/tiff/tiff_picture.h"
 #include "convert/readers/tiff/tiff_samples.h"
 
@@ -324,67 +325,19 @@ static void correct_colours(const struct tiff_reading *r, struct tiff_level *l)
         l->format.photometric = TILE_PHOTOMETRIC_YCBCR;
 }
 
-/* A mask has one bit per pixel, 8 of which are read as one gray pixel. False: it is of another
- * kind. */
-static bool take_mask_grid(const struct tiff_reading *r, const struct tiff_level *l,
-                           struct tile_grid *g, struct tile_place **places)
+/* Tiles of which the mask shows nothing were never scanned. 1 or -1. */
+static int take_mask(struct tiff_level *l, int64_t level, struct err *e)
 {
-    struct err none = {0};
-    const int64_t n = l->cols * l->rows;
-    g->format = (struct tile_format){.compression = tiff_small(r, TIFF_FILE_COMPRESSION, 1),
-                                     .photometric = TILE_PHOTOMETRIC_GRAY,
-                                     .predictor = tiff_small(r, TIFF_FILE_PREDICTOR, 1),
-                                     .cols = l->format.cols / 8,
-                                     .rows = l->format.rows};
-    const bool known = tiff_small(r, TIFF_FILE_BITS, 1) == 1 &&
-                       tiff_small(r, TIFF_FILE_SAMPLES, 1) == 1 && l->format.cols % 8 == 0 &&
-                       g->format.predictor == 1 && g->format.compression != TILE_JPEG &&
-                       tile_is_known(&g->format);
-    if (!known || tiff_file_check_tables(r->d, l->width, l->height, n, &none) ||
-        tiff_places(r, false, n, places, &none))
-        return false;
-    g->places = *places;
-    g->cols = l->cols;
-    g->rows = l->rows;
-    return true;
-}
-
-/* Tiles of which the mask shows nothing were never scanned. Damage of the mask hides no tile. */
-static int apply_mask(const struct tile_grid *g, struct tiff_level *l, struct err *e)
-{
-    const size_t n = (size_t)(g->format.cols * g->format.rows);
-    uint8_t *bits = memory_try(n, 1, e);
-    struct tiled_slide t = {.tiles = tile_file_open(l->file, g, 1)};
-    int r = bits ? 0 : -1;
-    for (int64_t k = 0; r == 0 && k < g->cols * g->rows; k++) {
-        enum store_status status;
-        r = tile_file_read(&t.slide, 0, k % g->cols, k / g->cols, 1, bits, &status, e);
-        const bool hidden = status == STORE_MISSING ||
-                            (status == STORE_WHOLE && !bits[0] && !memcmp(bits, bits + 1, n - 1));
-        if (r == 0 && hidden)
+    const int64_t n = l->cols * l->rows, all = n_places(l);
+    bool *shown;
+    if (tiff_mask_read(l->file, l->pyramid->masks[level], l->width, l->format.cols, l->format.rows,
+                       &shown, e))
+        return -1;
+    for (int64_t k = 0; shown && k < all; k++)
+        if (!shown[k % n])
             l->places[k].bytes = 0;
-    }
-    tile_file_close(t.tiles);
-    free(bits);
-    return r;
-}
-
-/* 1 or -1. */
-static int take_mask(const struct tiff_reading *r, struct tiff_level *l, int64_t level,
-                     struct err *e)
-{
-    const uint64_t at = l->pyramid->masks[level];
-    const bool masked = at && l->pyramid->kind > TIFF_PHILIPS && !l->in_planes;
-    const struct tiff_reading mask = {r->t, masked ? tiff_file_directory(r->t, at) : NULL};
-    struct tile_grid g = {0};
-    struct tile_place *places = NULL;
-    int bad = 0;
-    if (!mask.d)
-        return 1;
-    if (take_mask_grid(&mask, l, &g, &places))
-        bad = apply_mask(&g, l, e);
-    free(places);
-    return bad ? -1 : 1;
+    free(shown);
+    return 1;
 }
 
 /* The tiles of the open level. 1, 0 or -1. */
@@ -409,7 +362,7 @@ static int take_tiles(const struct tiff_reading *r, struct tiff_level *l, int64_
         return -1;
     if (!l->is_picture)
         correct_colours(r, l);
-    return l->is_picture ? 1 : take_mask(r, l, level, e);
+    return l->is_picture ? 1 : take_mask(l, level, e);
 }
 
 /* --- what belongs to the whole slide --- */

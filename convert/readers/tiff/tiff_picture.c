@@ -29,6 +29,7 @@ struct reading {
     struct tiff_reading from;
     struct tiff_picture *t;
     struct picture_form *f;
+    int mask_px; /* of a byte of a mask; 0: it is no mask */
 };
 
 static uint64_t value(const struct reading *r, uint16_t tag, uint64_t otherwise)
@@ -52,10 +53,12 @@ static int take_sizes(const struct reading *r, struct err *e)
 {
     struct picture_form *f = r->f;
     struct tiff_picture *t = r->t;
-    const uint64_t width = value(r, TIFF_FILE_WIDTH, 0), height = value(r, TIFF_FILE_LENGTH, 0);
+    const uint64_t px = r->mask_px ? (uint64_t)r->mask_px : 1;
+    const uint64_t width = (value(r, TIFF_FILE_WIDTH, 0) + px - 1) / px;
+    const uint64_t height = value(r, TIFF_FILE_LENGTH, 0);
     const uint64_t all = value(r, TIFF_FILE_ROWS_PER_STRIP, UINT32_MAX);
     t->in_strips = !tiff_directory_tag(r->from.d, TIFF_FILE_TILE_WIDTH);
-    const uint64_t cols = t->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0);
+    const uint64_t cols = t->in_strips ? width : value(r, TIFF_FILE_TILE_WIDTH, 0) / px;
     const uint64_t rows = !t->in_strips  ? value(r, TIFF_FILE_TILE_LENGTH, 0)
                           : all > height ? height
                                          : all;
@@ -113,7 +116,7 @@ static int take_compression(const struct reading *r, bool is_whole, struct err *
 {
     const struct tile_format *f = &r->t->format;
     const uint64_t kind = value(r, TIFF_FILE_SAMPLE_FORMAT, 1);
-    if (value(r, TIFF_FILE_BITS, 1) != 8 || (kind != 1 && kind != 4))
+    if (value(r, TIFF_FILE_BITS, 1) != (r->mask_px == 8 ? 1 : 8) || (kind != 1 && kind != 4))
         return name_samples(r, "only unsigned 8-bit RGB and gray are converted", e);
     if (!is_whole && !strip_is_known((uint64_t)f->compression))
         return name_samples(r, "this compression is not decoded", e);
@@ -149,7 +152,8 @@ static int take_samples(const struct reading *r, struct err *e)
     struct tiff_picture *t = r->t;
     struct tile_format *f = &t->format;
     f->compression = tiff_compression(&r->from, false);
-    f->photometric = (int)(tiff_file_photometric(r->from.t, r->from.d) & 0xffff);
+    f->photometric =
+        r->mask_px ? GRAY : (int)(tiff_file_photometric(r->from.t, r->from.d) & 0xffff);
     f->predictor = (int)(value(r, TIFF_FILE_PREDICTOR, 1) & 0xffff);
     t->fill_order = value(r, TIFF_FILE_FILL_ORDER, 1) == 2 ? 2 : 1;
     const bool is_whole = f->compression == TILE_JPEG || tile_is_j2k(f);
@@ -214,6 +218,8 @@ static int check_bytes(const struct reading *r, struct err *e)
     f->bytes = (int64_t)(pixels < all ? pixels : all);
     if (pixels > 0 &&
         pixels <= (double)most_ratio(t->format.compression) * ((double)r->from.t->bytes + 1))
+        return 0;
+    if (r->mask_px && pixels <= 0) /* it hides all */
         return 0;
     if (pixels <= 0)
         err_set(e, "nothing of it was scanned: all its tiles or strips are missing");
@@ -316,22 +322,42 @@ static void close_tiff(void *ctx)
     free(t);
 }
 
-int tiff_picture_open(struct picture_form *f, const struct slide_file *file, uint64_t at,
-                      struct err *e)
+static int open_picture(struct reading *r, const struct slide_file *file, uint64_t at,
+                        struct err *e)
 {
-    struct reading r = {.t = memory_need(1, sizeof *r.t), .f = f};
-    *f = (struct picture_form){
-        .background = {255, 255, 255}, .decode = decode, .close = close_tiff, .ctx = r.t};
-    r.t->file = file;
+    r->t = memory_need(1, sizeof *r->t);
+    r->t->file = file;
+    *r->f = (struct picture_form){
+        .background = {255, 255, 255}, .decode = decode, .close = close_tiff, .ctx = r->t};
     errno = 0;
-    r.from.t = tiff_file_of(file);
-    r.from.d = r.from.t ? tiff_file_directory(r.from.t, at) : NULL;
-    if (!r.from.d) {
+    r->from.t = tiff_file_of(file);
+    r->from.d = r->from.t ? tiff_file_directory(r->from.t, at) : NULL;
+    if (!r->from.d) {
         if (slide_may_pass(errno))
             return err_sys(e, "cannot read its directories");
         err_set(e, "its directory cannot be read; copy the slide again");
         return PICTURE_DAMAGED;
     }
-    const int bad = read_directory(&r, e);
+    if (r->mask_px && value(r, TIFF_FILE_BITS, 1) == 1)
+        r->mask_px = 8;
+    const int bad = read_directory(r, e);
     return slide_may_pass(errno) ? err_sys(e, "cannot read its directories") : bad;
+}
+
+int tiff_picture_open(struct picture_form *f, const struct slide_file *file, uint64_t at,
+                      struct err *e)
+{
+    struct reading r = {.f = f};
+    return open_picture(&r, file, at, e);
+}
+
+int tiff_picture_open_mask(struct picture_form *f, const struct slide_file *file, uint64_t at,
+                           int *px, struct err *e)
+{
+    struct reading r = {.f = f, .mask_px = 1};
+    const int bad = open_picture(&r, file, at, e);
+    *px = r.mask_px;
+    if (bad || (f->format.samples == 1 && (*px == 1 || r.t->format.predictor == 1)))
+        return bad;
+    return other(e, "a mask of another kind");
 }

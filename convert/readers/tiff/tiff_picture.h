@@ -14,5 +14,8 @@
  * that is not decoded, and e says which; PICTURE_DAMAGED; -1. Free *f in any case. */
 int tiff_picture_open(struct picture_form *f, const struct slide_file *file, uint64_t at,
                       struct err *e);
+/* The same for a mask of one sample: its px are bytes of *px pixels each, 1 or 8. */
+int tiff_picture_open_mask(struct picture_form *f, const struct slide_file *file, uint64_t at,
+                           int *px, struct err *e);
 
 #endif

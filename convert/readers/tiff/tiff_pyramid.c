@@ -274,7 +274,7 @@ static int find_base(struct search *s, const struct page **base, struct err *e)
     }
     for (int k = 0; k < s->n; k++) {
         const struct page *g = &s->pages[k];
-        is_tiled |= g->is_tiled;
+        is_tiled |= g->is_tiled && !(g->subfile & MASK);
         if (is_candidate(g) && (!*base || (s->p->kind == TIFF_GENERIC && area(g) > area(*base))))
             *base = g;
     }
@@ -462,21 +462,18 @@ static int read_first(struct search *s, const struct tiff_directory *d, const ch
     return p->kind == TIFF_OME && tiff_xml_slide(&s->xml, &s->image, &s->others, e) ? -1 : 1;
 }
 
-/* The directory that masks each level: one of its size and tiles that is marked as a mask. */
-static void find_masks(struct search *s)
+/* The directory that masks another: one of its size that is marked as a mask. 0: none. */
+static uint64_t mask_of(const struct search *s, uint64_t at)
 {
-    struct tiff_pyramid *p = s->p;
-    for (int64_t level = 0; level < p->levels; level++) {
-        const struct page *of = NULL;
-        for (int k = 0; k < s->n; k++)
-            of = s->pages[k].at == p->at[level] ? &s->pages[k] : of;
-        for (int k = 0; of && k < s->n && !p->masks[level]; k++) {
-            const struct page *g = &s->pages[k];
-            const bool fits = !memcmp(g->side, of->side, sizeof g->side) &&
-                              !memcmp(g->tile, of->tile, sizeof g->tile);
-            p->masks[level] = (g->subfile & MASK) && g->is_tiled && fits ? g->at : 0;
-        }
+    const struct page *of = NULL;
+    for (int k = 0; k < s->n; k++)
+        of = s->pages[k].at == at ? &s->pages[k] : of;
+    for (int k = 0; of && k < s->n; k++) {
+        const struct page *g = &s->pages[k];
+        if ((g->subfile & MASK) && !memcmp(g->side, of->side, sizeof g->side))
+            return g->at;
     }
+    return 0;
 }
 
 static int read_pages(struct search *s, struct err *e)
@@ -486,6 +483,7 @@ static int read_pages(struct search *s, struct err *e)
     const int r = find_base(s, &base, e);
     if (r == 0 && s->p->kind == TIFF_OME) {
         s->p->in_strips = base->at;
+        s->p->masks[0] = mask_of(s, base->at);
         s->p->mpp_x = s->xml.images[s->image].mpp_x;
         s->p->mpp_y = s->xml.images[s->image].mpp_y;
     }
@@ -494,7 +492,8 @@ static int read_pages(struct search *s, struct err *e)
     if (list_levels(s, base, e))
         return -1;
     find_seen(s);
-    find_masks(s);
+    for (int64_t k = 0; k < s->p->levels && s->p->kind > TIFF_PHILIPS; k++)
+        s->p->masks[k] = mask_of(s, s->p->at[k]);
     take_mpp(s, base);
     return 1;
 }
@@ -609,8 +608,8 @@ static int find_strips(const struct search *s, uint64_t *at, struct err *e)
     return check_alone(s, largest, e) ? -1 : 1;
 }
 
-int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, double *mpp_x, double *mpp_y,
-                        struct err *e)
+int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, uint64_t *mask, double *mpp_x,
+                        double *mpp_y, struct err *e)
 {
     const struct tiff_pyramid *p;
     struct tiff_pyramid plain = {0};
@@ -618,6 +617,7 @@ int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, double *mpp
     int r = tiff_pyramid_of(&p, file, e);
     if (r == 0 && p->in_strips) {
         *at = p->in_strips;
+        *mask = p->masks[0];
         *mpp_x = p->mpp_x;
         *mpp_y = p->mpp_y;
         return 1;
@@ -626,6 +626,7 @@ int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, double *mpp
         return r < 0 ? -1 : 0;
     list_pages(&s);
     r = find_strips(&s, at, e);
+    *mask = r > 0 ? mask_of(&s, *at) : 0;
     free(s.pages);
     return r;
 }

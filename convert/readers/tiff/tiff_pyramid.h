@@ -35,8 +35,8 @@ struct tiff_pyramid {
         in_strips;  /* offset of the directory that OME-XML states, if it has no tiles; else 0 */
     int64_t levels; /* entries of the next four */
     uint64_t at[TIFF_LEVELS];    /* offsets of their directories */
-    uint64_t masks[TIFF_LEVELS]; /* and of those that mask them: of their size and tiles, with bit 2
-                                  * of NewSubfileType; 0: none */
+    uint64_t masks[TIFF_LEVELS]; /* and of those that mask them: of their size, with bit 2 of
+                                  * NewSubfileType; 0: none. With in_strips, masks[0] is its */
     double downsamples[TIFF_LEVELS];
     int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
     bool is_cut;               /* the list of directories leads out of the file */
@@ -51,10 +51,10 @@ bool tiff_pyramid_is_aperio(const struct slide_file *file);
  * is a slide; or errno. */
 int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e);
 /* Of a file that is no pyramid: where the directory of its only picture is, if it is in strips, by
- * OME-XML or as the largest, and its um per px by OME-XML, else unchanged. 1; 0: there is none. -1:
+ * OME-XML or as the largest, that of its mask (0: none), and its um per px by OME-XML, else unchanged. 1; 0: there is none. -1:
  * its XML is refused, or it holds several pictures. */
-int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, double *mpp_x, double *mpp_y,
-                        struct err *e);
+int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, uint64_t *mask, double *mpp_x,
+                        double *mpp_y, struct err *e);
 /* The same for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
 int tiff_pyramid_check(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e);
 
