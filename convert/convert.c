@@ -150,10 +150,10 @@ static int put_view(struct convert *c, struct err *e)
 }
 
 /* Records that the tiles and the file state different colours. */
-static int put_contradiction(struct convert *c, struct err *e)
+static int put_colour_conflict(struct convert *c, struct err *e)
 {
     const struct slide_reader *r = c->slide->reader;
-    const char *what = r->contradiction ? r->contradiction(c->slide) : NULL;
+    const char *what = r->colour_conflict ? r->colour_conflict(c->slide) : NULL;
     return what ? store_put_colour_conflict(c->writer, what, e) : 0;
 }
 
@@ -391,7 +391,7 @@ static int make_store(struct convert *c, const char *target, int64_t *bytes, str
                          c->writer, e) ||
         store_put_sources(c->writer, c->sources.list, c->sources.n, e) || convert_tiles(c, e) ||
         check_arrival(c, e) || stop_check(e) || put_tissue(c, e) || put_view(c, e) ||
-        put_contradiction(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {
+        put_colour_conflict(c, e) || put_past(c, e) || put_glass(c, e) || confirm_files(c, e)) {
         store_abort(c->writer);
         return -1;
     }

@@ -27,20 +27,20 @@ struct format {
     const char *endings; /* of the names of its files, separated by spaces */
     const struct slide_reader *reader;
     bool needs_openslide; /* a build without OpenSlide does not read it */
-    bool is_last_word;    /* what its reader rejects by name is left to no other */
+    bool owns_format;     /* no other reader is asked after its reader has rejected a file */
     /* Is the file of this format? For builds that lack what it needs; may be NULL. */
     bool (*is)(const struct slide_file *file);
     /* As slide_series(); NULL: a slide is one file, or names the others. */
     bool (*series)(const char *path, char *series, bool *is_other);
     /* Is a file with any other ending of this format? NULL: never. */
-    bool (*is_unnamed)(const char *path);
+    bool (*detects)(const char *path);
 };
 
 /* In the order in which the readers are asked. tests/check_project.py compares the endings with
  * those that scripts search for. */
 static const struct format formats[] = {
     {"Aperio SVS", ".svs", &slide_svs, false, false, NULL, NULL, NULL},
-    {"DICOM", ".dcm", &slide_dicom, false, true, NULL, dicom_series, dicom_is_unnamed},
+    {"DICOM", ".dcm", &slide_dicom, false, true, NULL, dicom_series, dicom_detects},
     {"NDPI", ".ndpi", &slide_ndpi, true, false, ndpi_is, NULL, NULL},
     {"tiled TIFF", ".tif .tiff .ptif .ptiff .btf .tf2 .tf8", &slide_tiff, false, false, NULL, NULL,
      NULL},
@@ -273,7 +273,7 @@ static struct slide *ask_readers(const struct slide_file *file, int64_t level, i
             break; /* the first reader knows the format better */
         if (said.msg[0])
             why = said;
-        if (said.msg[0] && f->is_last_word)
+        if (said.msg[0] && f->owns_format)
             break;
     }
     reject(file, why.msg, e);
@@ -309,7 +309,7 @@ bool slide_has_name(const char *path)
 static const struct format *series_format(const char *path)
 {
     for (const struct format *f = formats; f < formats_end; f++)
-        if (f->series && (has_ending(f, path) || (!slide_has_name(path) && f->is_unnamed(path))))
+        if (f->series && (has_ending(f, path) || (!slide_has_name(path) && f->detects(path))))
             return f;
     return NULL;
 }

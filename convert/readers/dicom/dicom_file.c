@@ -307,7 +307,7 @@ bool dicom_is(const struct slide_file *file)
 
 /* Scanners and archives name files by numbers and UIDs. Others are not opened: a folder can hold
  * many. */
-bool dicom_is_unnamed(const char *path)
+bool dicom_detects(const char *path)
 {
     static const char *const endings[] = {".dicom", ".dic", ".ima", ".img"};
     const char *dot = strrchr(path_base_name(path), '.');

@@ -101,7 +101,7 @@ bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other);
 
 /* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others
  * write, such as a number, are looked at. */
-bool dicom_is_unnamed(const char *path);
+bool dicom_detects(const char *path);
 
 /*
  * --- what an instance is ---

@@ -46,7 +46,7 @@ struct slide_reader {
     bool (*is_missing)(const struct slide *s, int64_t col, int64_t row);
     /* How the tiles that have been read contradict the file's header about their colours, and what
      * was used; NULL: they do not. Not while threads read. May be NULL. */
-    const char *(*contradiction)(const struct slide *s);
+    const char *(*colour_conflict)(const struct slide *s);
     /* The message of the decoder on the first tile that it rejected, "" for none; other damage does
      * not count. Not while threads read. May be NULL. */
     const char *(*refusal)(const struct slide *s);

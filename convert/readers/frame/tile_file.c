@@ -320,7 +320,7 @@ static enum tile_conflict conflict_of(const struct tile_file *t)
     return found;
 }
 
-const char *tile_file_contradiction(const struct slide *s)
+const char *tile_file_colour_conflict(const struct slide *s)
 {
     static const char *const texts[2][2] = {
         /* [the stream decides][the file states YCbCr] */

@@ -64,8 +64,8 @@ struct tiled_slide {
     struct tile_file *tiles; /* owned by the reader */
 };
 
-/* For the tables of such readers, as the members of struct slide_reader. tile_file_contradiction()
- * also says which of the two was used (tile.h). */
+/* For the tables of such readers, as the members of struct slide_reader.
+ * tile_file_colour_conflict() also says which of the two was used (tile.h). */
 int tile_file_read(struct slide *s, int thread, int64_t col, int64_t row, int channels,
                    uint8_t *out, enum store_status *status, struct err *e);
 int tile_file_read_eighth(struct slide *s, int thread, int64_t col, int64_t row, uint8_t *rgb,
@@ -74,7 +74,7 @@ int tile_file_read_kept(struct slide *s, int thread, int64_t col, int64_t row,
                         struct jpeg_chunk *chunk, uint8_t *eighth, enum store_status *status,
                         struct err *e);
 bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row);
-const char *tile_file_contradiction(const struct slide *s);
+const char *tile_file_colour_conflict(const struct slide *s);
 const char *tile_file_refusal(const struct slide *s);
 void tile_file_prefetch(struct slide *s, int64_t row, int64_t rows);
 

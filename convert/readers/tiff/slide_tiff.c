@@ -293,11 +293,11 @@ static int tiff_open(struct slide **out, const struct slide_file *file, int64_t 
     return open_as(&slide_tiff, out, file, level, threads, info, e);
 }
 
-static const char *tiff_contradiction(const struct slide *s)
+static const char *tiff_colour_conflict(const struct slide *s)
 {
     if (((const struct tiff_slide *)s)->level.is_jfif)
         return "the tiles say YCbCr (JFIF), the photometric tag says RGB; read as YCbCr";
-    return tile_file_contradiction(s);
+    return tile_file_colour_conflict(s);
 }
 
 /* --- metadata --- */
@@ -368,7 +368,7 @@ const struct slide_reader slide_svs = {
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
     .refusal = tile_file_refusal,
-    .contradiction = tiff_contradiction,
+    .colour_conflict = tiff_colour_conflict,
     .prefetch = tile_file_prefetch,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
@@ -385,7 +385,7 @@ const struct slide_reader slide_tiff = {
     .read_kept = tile_file_read_kept,
     .is_missing = tile_file_is_missing,
     .refusal = tile_file_refusal,
-    .contradiction = tiff_contradiction,
+    .colour_conflict = tiff_colour_conflict,
     .prefetch = tile_file_prefetch,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
@@ -416,7 +416,7 @@ static const struct slide_reader tiff_as_picture = {
     .name = "tiff",
     .read = read_tile,
     .refusal = refusal,
-    .contradiction = conflict,
+    .colour_conflict = conflict,
     .properties = tiff_properties,
     .thumbnail = tiff_thumbnail,
     .icc = tiff_icc,

@@ -51,8 +51,8 @@ bool tiff_pyramid_is_aperio(const struct slide_file *file);
  * is a slide; or errno. */
 int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e);
 /* Of a file that is no pyramid: where the directory of its only picture is, if it is in strips, by
- * OME-XML or as the largest, that of its mask (0: none), and its um per px by OME-XML, else unchanged. 1; 0: there is none. -1:
- * its XML is refused, or it holds several pictures. */
+ * OME-XML or as the largest, where that of its mask is (0: none), and its um per px by OME-XML,
+ * else unchanged. 1; 0: there is none. -1: its XML is refused, or it holds several pictures. */
 int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, uint64_t *mask, double *mpp_x,
                         double *mpp_y, struct err *e);
 /* The same for a slide that OpenSlide reads. -1: also if OpenSlide shows another picture. */
