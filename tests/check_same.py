@@ -64,7 +64,7 @@ plain      h5spec run --json --device cpu -o {out} {none}
 kept       h5spec run --json --device cpu --skip-damaged -o {out} {keep}
 shares     h5spec run --json --device cpu --min-tissue 0.3 --tissue-only -o {out} {tissue}
 bins       h5spec run --json --device cpu --bins 700 --range 10:90 --window 512 --stride 256 --sigma 2.5 -o {out} {none}
-other      h5spec run --json --device cpu --window 128 --stride 100 --sigma 0 --taper hann --memory 6M -o {out} {lz4}
+other      h5spec run --json --device cpu --window 128 --stride 100 --sigma 0 --taper hann --memory 6M -j 2 -o {out} {lz4}
 one        h5spec run --json --device cpu --window 64 --stride 50 --mix-mpp --allow-duplicates -o {out}/one.h5 {gray} {keep}/n.h5 {keep}/lzw.h5
 roi        h5spec run --json --device cpu --roi {in}/roi.geojson --roi-class Tumor --min-roi 0.3 --stride 32 -o {out} {jpeg}/few/rgb.h5
 part1      h5spec run --json --device cpu --task 1/2 --by group -o {out} {lz4}
