@@ -170,7 +170,7 @@ def inputs(at):
     put_file(at + "/scores.csv", "x,y,size,a,b\n" + "\n".join(lines) + "\n")
     put_file(at + "/wrong.csv", "x,y,a\n10,20,0.5\n30,x,0.5\n-500,4,0.1\n300,200,0.75\n7\n")
     put_file(at + "/pairs.csv", "a,b\nrgb,tall\nbad,bad\nnone,gone\n")
-    put_file(at + "/failed.csv", "slide,reason\nlost,no such file\nmade-00003,old\n")
+    put_file(at + "/failed.csv", "slide;reason\nlost;no such file\nmade-00003;old\n")
     put_file(at + "/meta.csv", "slide,site\n" + "".join("made-%05d,%s\n" % (k, "NSW"[k % 3]) for k in range(1, 31)))
     put_file(at + "/limits.csv", "metric,side,warn,fail,group\nfocus_p50,below,-30,-36,\ntissue_fraction,above,0.5,0.9,N\nmean_db,above,,1,gone\n")
     put_file(at + "/good.txt", "".join("made-%05d\n" % k for k in range(5, 25)))
