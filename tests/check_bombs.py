@@ -55,6 +55,28 @@ def test_a_large_picture_of_one_colour_is_valid():
     expect((pixels(out) == (0xdc, 0xb4, 0xc8)).all(), "pixels")
 
 
+# --- TIFF ---
+
+def directories(n, tags):
+    """A gray picture of 64 x 64 px in a strip, and n - 1 small copies, with so many tags each."""
+    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + bytes([128]) * 64 * 64, 4
+    for k in range(n):
+        side = 4 if k else 64
+        entries = {254: k > 0, 256: side, 257: side, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: side, 279: side * side}
+        entries.update({40000 + j: j for j in range(tags - len(entries))})
+        struct.pack_into("<I", data, link, len(data))
+        data += struct.pack("<H", tags) + b"".join(struct.pack("<HHII", t, 4, 1, entries[t]) for t in sorted(entries))
+        link = len(data)
+        data += bytes(4)
+    return file_of("a.tif", bytes(data))
+
+
+def test_the_tags_of_a_file_are_bounded():
+    # a file's directories are kept until it is closed: 262,144 tags at most
+    frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), directories(1000, 262))
+    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "b.h5"), directories(1000, 263), status=1), "damaged: a directory is not in the file")
+
+
 # --- JPEG ---
 
 def test_a_signal_is_obeyed_inside_a_picture():
