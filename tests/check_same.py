@@ -71,6 +71,9 @@ part1      h5spec run --json --device cpu --task 1/2 --by group -o {out} {lz4}
 part2      h5spec run --json --device cpu --task 2/2 --by group -o {out} {lz4}
 groups     h5spec run --json --device cpu --groups 2-3 -o {out}/part.h5 {lz4}/rgb.h5
 fail       h5spec run --json --device cpu --on-damage fail -o {out} {none}
+rerun      h5spec run --json --device cpu -o {plain} {none}
+same       h5spec run --json --device cpu -o {out} {secret} {zstd}
+allowed    h5spec run --json --device cpu --allow-duplicates -o {out} {secret} {zstd}
 corpus     h5spec merge --json -o {out}/ {plain}
 table      h5spec merge --json --mix-mpp --table-from 2 -o {plain}/table.h5 {plain}
 again2     h5spec merge --json --mix-mpp --table-from 2 -o {plain}/table.h5 {plain}
