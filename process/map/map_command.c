@@ -60,8 +60,8 @@ static int add_format(struct arguments *a, const char *word, struct err *e)
                        "and all",
                        word);
     if (f == MAP_TIFF && !map_tiff_available())
-        return err_set(e,
-                       "--format tiff: this build writes no OME-TIFF; build h5spec with libtiff");
+        return err_set(
+            e, "--format tiff: this build cannot write OME-TIFF; build h5spec with libtiff");
     for (int k = 0; k < MAP_FORMATS; k++)
         if (k == f || (all && (k != MAP_TIFF || map_tiff_available())))
             a->setup.formats[k] = true;
