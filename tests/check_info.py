@@ -389,6 +389,8 @@ def test_what_cannot_be_shown_is_named():
     p = run(H5SPEC, "info", "--histogram", s, r, status=1)
     says(p.err, s, "is a store, which has no spectrum; name a result")
     expect(len(p.out.splitlines()) > 1000, "the other file is shown")
+    for form in ([], ["--histogram"], ["--csv"], ["--json"]):
+        says(run(H5SPEC, "info", *form, s + ".absent", status=1).err, s + ".absent: cannot open: No such file")
     for files, words in (((s, r), "is a result, but the table is of stores"), ((r, s), "is a store, but the table is of results")):
         p = run(H5SPEC, "info", "--csv", *files, status=1)
         says(p.err, files[1], words)

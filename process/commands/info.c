@@ -59,8 +59,10 @@ static int print_store(const char *path, enum info_form form, struct err *e)
 {
     struct info_store info = {0};
     struct store *s = store_open(path, e);
-    const int bad = s ? read_store(s, &info, e) : -1;
-    if (!bad && form == INFO_JSON)
+    int bad = s ? read_store(s, &info, e) : -1;
+    if (!bad && form == INFO_HISTOGRAM)
+        bad = err_set(e, "%s: is a store, which has no spectrum; name a result", path);
+    else if (!bad && form == INFO_JSON)
         info_store_json(&info);
     else if (!bad && form == INFO_CSV)
         info_store_csv(&info);
@@ -104,8 +106,6 @@ static int print_one(const char *path, enum info_form form, bool stores, bool se
                      struct err *e)
 {
     const bool result = result_is(path);
-    if (form == INFO_HISTOGRAM && store_is(path))
-        return err_set(e, "%s: is a store, which has no spectrum; name a result", path);
     if (form == INFO_CSV && (stores ? result : store_is(path)))
         return err_set(e, "%s: is a %s, but the table is of %s; name them in a call of their own",
                        path, result ? "result" : "store", stores ? "stores" : "results");
