@@ -23,15 +23,20 @@ SHARED = ("wsi2h5", "h5spec", "stores")  # one corpus, one set of parameters
 
 # --- options ---
 
+def is_named(option, words):
+    """Is a long option among words, maybe shortened or with =VALUE?"""
+    return any(len(w) > 2 and option.startswith(w.split("=")[0]) for w in words if w.startswith("--"))
+
+
 def check_options(corpus):
     """Wrong options of the programs are reported now, once, and not by every task."""
+    each = [[]] + [shlex.split(text) for text in sorted({r.options for r in corpus.records if r.options})]
     for option, why in (("--keep-tree", "a corpus has one folder of stores; slides with the same name get numbers"),
                         ("--anonymous", "a corpus finds stores by the names of their slides; run wsi2h5 --anonymous, then h5spec")):
-        if option in corpus.settings["wsi2h5"]:
+        if any(is_named(option, corpus.settings["wsi2h5"] + words) for words in each):
             die("--wsi2h5 %s: %s" % (option, why), USAGE)
-    each = [r.options for r in corpus.records if r.options]
     for argv in [[program("wsi2h5"), *corpus.settings["wsi2h5"], *words, "--list", os.devnull, "-o", corpus.stores]
-                 for words in [[]] + [shlex.split(text) for text in sorted(set(each))]] + [
+                 for words in each] + [
                      [program("h5spec"), "run", *corpus.settings["h5spec"], "-o", corpus.path("results"), "/dev/null/x.h5"]]:
         p = ask(*argv)
         if p.returncode == USAGE:
