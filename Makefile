@@ -35,9 +35,9 @@ NOT_READ  = $(if $(call on,$(OPENSLIDE)),frame/no_openslide,frame/slide_metadata
 CONVERT  := $(filter-out $(call objects,$(NOT_READ:%=convert/readers/%.c)), \
               $(call objects,convert/*.c convert/*/*.c convert/*/*/*.c))
 # without libpng, h5spec draws no maps and no reports; without libtiff it writes no OME-TIFF
-NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ map/ report/ run/live))
+NO_PNG    = $(if $(call on,$(PNG)),,$(patsubst %,process/%*.c,draw/png_ map/ report/ report/*/ run/live))
 PROCESS  := $(filter-out $(call objects,$(NO_PNG) process/map/map_tiff$(if $(MAP_TIFF),_none).c), \
-              $(call objects,process/*.c process/*/*.c))
+              $(call objects,process/*.c process/*/*.c process/*/*/*.c))
 CUDAOBJ  := $(if $(call on,$(CUDA)),$(call objects,$(foreach e,c cu,cuda/*.$e cuda/*/*.$e)))
 PROGRAMS := $(B)/h5spec $(if $(TIFF_JPEG),$(B)/wsi2h5)
 PLUGIN   := $(if $(call on,$(JPEG)),$(B)/libh5jpeg.so) $(if $(call on,$(J2K)),$(B)/libh5j2k.so)

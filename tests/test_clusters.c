@@ -4,8 +4,8 @@
  * good slides get by chance. And which slides are of one resolution.
  */
 #include "common/result/same_resolution.h"
-#include "process/report/report_gap.h"
-#include "process/report/report_kinds.h"
+#include "process/report/verdict/report_gap.h"
+#include "process/report/verdict/report_kinds.h"
 #include "tests/unit.h"
 
 #include <math.h>

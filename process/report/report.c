@@ -12,13 +12,13 @@
 #include "common/result/result_read.h"
 #include "common/result/same_resolution.h"
 #include "process/draw/html.h"
-#include "process/report/report_page.h"
-#include "process/report/report_pictures.h"
-#include "process/report/report_reasons.h"
-#include "process/report/report_reread.h"
-#include "process/report/report_setup.h"
-#include "process/report/report_slides.h"
-#include "process/report/report_tables.h"
+#include "process/report/numbers/report_pictures.h"
+#include "process/report/numbers/report_reread.h"
+#include "process/report/numbers/report_setup.h"
+#include "process/report/numbers/report_slides.h"
+#include "process/report/page/report_page.h"
+#include "process/report/page/report_tables.h"
+#include "process/report/words/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>

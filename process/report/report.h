@@ -20,7 +20,7 @@
 #ifndef WSI_REPORT_H
 #define WSI_REPORT_H
 #include "common/base/err.h"
-#include "process/report/report_setup.h"
+#include "process/report/numbers/report_setup.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
 #include "common/base/csv.h"
 #include "tests/fuzz/fuzz.h"
 #ifdef HAVE_PNG
-#include "process/report/report_groups.h"
-#include "process/report/report_view.h"
+#include "process/report/verdict/report_groups.h"
+#include "process/report/words/report_view.h"
 #endif
 
 #include <math.h>

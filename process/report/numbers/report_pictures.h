@@ -11,7 +11,7 @@
 #define WSI_REPORT_PICTURES_H
 
 #include "common/result/result.h"
-#include "process/report/report_setup.h"
+#include "process/report/numbers/report_setup.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* report_groups.c - see report_groups.h. */
-#include "process/report/report_groups.h"
+#include "process/report/verdict/report_groups.h"
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"

@@ -9,7 +9,7 @@
 #include "common/result/features.h"
 #include "common/result/report_numbers.h"
 #include "common/result/result.h"
-#include "process/report/report_metric.h"
+#include "process/report/numbers/report_metric.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* report_metric.c - the table of the numbers that slides are compared by; see report_metric.h. */
-#include "process/report/report_metric.h"
+#include "process/report/numbers/report_metric.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* report_tables.c - a report as CSV, as its key, and for MultiQC; see report_tables.h. */
-#include "process/report/report_tables.h"
+#include "process/report/page/report_tables.h"
 
 #include "common/base/csv.h"
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/base/version.h"
 #include "process/draw/html.h"
-#include "process/report/report_reasons.h"
+#include "process/report/words/report_reasons.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,9 +4,9 @@
 #ifndef WSI_REPORT_VIEW_H
 #define WSI_REPORT_VIEW_H
 
-#include "process/report/report_kinds.h"
-#include "process/report/report_limits.h"
-#include "process/report/report_places.h"
+#include "process/report/verdict/report_kinds.h"
+#include "process/report/verdict/report_limits.h"
+#include "process/report/verdict/report_places.h"
 
 /* What is left out of a page that is too large, each with what comes before it. Pictures go first;
  * see report_page.c. */

@@ -11,7 +11,7 @@
 #ifndef WSI_REPORT_REASONS_H
 #define WSI_REPORT_REASONS_H
 
-#include "process/report/report_view.h"
+#include "process/report/words/report_view.h"
 
 const char *report_verdict_name(enum report_verdict v);
 

@@ -1,5 +1,5 @@
 /* report_reread.c - reads slides a second time; see report_reread.h. */
-#include "process/report/report_reread.h"
+#include "process/report/numbers/report_reread.h"
 
 #include "common/result/result_read.h"
 

@@ -4,7 +4,7 @@
 #ifndef WSI_REPORT_PAGE_H
 #define WSI_REPORT_PAGE_H
 
-#include "process/report/report_view.h"
+#include "process/report/words/report_view.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #define WSI_REPORT_SCORES_H
 
 #include "common/base/stats.h"
-#include "process/report/report_groups.h"
+#include "process/report/verdict/report_groups.h"
 
 struct report_score {
     int32_t pool;

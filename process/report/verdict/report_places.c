@@ -1,12 +1,12 @@
 /* report_places.c - see report_places.h. */
-#include "process/report/report_places.h"
+#include "process/report/verdict/report_places.h"
 
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/result/result_read.h"
-#include "process/report/report_reread.h"
-#include "process/report/report_rules.h"
-#include "process/report/report_slides.h"
+#include "process/report/numbers/report_reread.h"
+#include "process/report/numbers/report_rules.h"
+#include "process/report/numbers/report_slides.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef WSI_REPORT_GROUPS_H
 #define WSI_REPORT_GROUPS_H
 
-#include "process/report/report_setup.h"
-#include "process/report/report_slides.h"
+#include "process/report/numbers/report_setup.h"
+#include "process/report/numbers/report_slides.h"
 
 /* Starts as {0}. */
 struct report_groups {

@@ -4,7 +4,7 @@
 #ifndef WSI_REPORT_REREAD_H
 #define WSI_REPORT_REREAD_H
 
-#include "process/report/report_slides.h"
+#include "process/report/numbers/report_slides.h"
 
 /* Starts with the first two only: the results of the report, and what all have in common. */
 struct report_reread {

@@ -1,11 +1,11 @@
 /* report_slides.c - see report_slides.h. */
-#include "process/report/report_slides.h"
+#include "process/report/numbers/report_slides.h"
 
 #include "common/base/memory.h"
 #include "common/base/publish.h"
 #include "common/result/report_numbers.h"
 #include "common/result/result_read.h"
-#include "process/report/report_pictures.h"
+#include "process/report/numbers/report_pictures.h"
 
 #include <stdio.h>
 #include <stdlib.h>

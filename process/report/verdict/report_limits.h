@@ -4,7 +4,7 @@
 #ifndef WSI_REPORT_LIMITS_H
 #define WSI_REPORT_LIMITS_H
 
-#include "process/report/report_groups.h"
+#include "process/report/verdict/report_groups.h"
 
 enum { REPORT_EVERY_GROUP = -1, REPORT_NO_GROUP = -2 };
 

@@ -1,8 +1,8 @@
 /* report_gap.c - slides beyond a gap in several numbers together; see report_gap.h. */
-#include "process/report/report_gap.h"
+#include "process/report/verdict/report_gap.h"
 
 #include "common/base/memory.h"
-#include "process/report/report_rules.h"
+#include "process/report/numbers/report_rules.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* report_data.c - the numbers of a report's page as JSON; see report_data.h. */
-#include "process/report/report_data.h"
+#include "process/report/page/report_data.h"
 
 #include "process/draw/html.h"
-#include "process/report/report_reasons.h"
+#include "process/report/words/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>

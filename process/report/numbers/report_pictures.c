@@ -1,5 +1,5 @@
 /* report_pictures.c - see report_pictures.h. */
-#include "process/report/report_pictures.h"
+#include "process/report/numbers/report_pictures.h"
 
 #include "common/base/memory.h"
 #include "common/base/publish.h"

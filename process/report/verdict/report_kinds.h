@@ -20,7 +20,7 @@
 #ifndef WSI_REPORT_KINDS_H
 #define WSI_REPORT_KINDS_H
 
-#include "process/report/report_scores.h"
+#include "process/report/verdict/report_scores.h"
 
 enum { REPORT_LEAST_OF_TWO = 20 };
 

@@ -1,10 +1,10 @@
 /* report_scores.c - see report_scores.h. */
-#include "process/report/report_scores.h"
+#include "process/report/verdict/report_scores.h"
 
 #include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/result/same_resolution.h"
-#include "process/report/report_rules.h"
+#include "process/report/numbers/report_rules.h"
 
 #include <inttypes.h>
 #include <math.h>

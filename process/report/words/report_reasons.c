@@ -1,12 +1,12 @@
 /* report_reasons.c - see report_reasons.h. */
-#include "process/report/report_reasons.h"
+#include "process/report/words/report_reasons.h"
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/store/store.h"
-#include "process/report/report_rules.h"
+#include "process/report/numbers/report_rules.h"
 
 #include <assert.h>
 #include <inttypes.h>

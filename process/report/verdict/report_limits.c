@@ -1,5 +1,5 @@
 /* report_limits.c - see report_limits.h. */
-#include "process/report/report_limits.h"
+#include "process/report/verdict/report_limits.h"
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"

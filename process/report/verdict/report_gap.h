@@ -15,7 +15,7 @@
 #ifndef WSI_REPORT_GAP_H
 #define WSI_REPORT_GAP_H
 
-#include "process/report/report_scores.h"
+#include "process/report/verdict/report_scores.h"
 
 enum { GAP_LEAST = 12, GAP_MOST = 10000 };
 

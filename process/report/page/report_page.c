@@ -1,12 +1,12 @@
 /* report_page.c - see report_page.h. */
-#include "process/report/report_page.h"
+#include "process/report/page/report_page.h"
 
 #include "common/base/version.h"
 #include "process/draw/html.h"
 #include "process/draw/raster.h"
-#include "process/report/report_data.h"
-#include "process/report/report_pictures.h"
-#include "process/report/report_reasons.h"
+#include "process/report/numbers/report_pictures.h"
+#include "process/report/page/report_data.h"
+#include "process/report/words/report_reasons.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,8 +8,8 @@
 #ifndef WSI_REPORT_PLACES_H
 #define WSI_REPORT_PLACES_H
 
-#include "process/report/report_scores.h"
-#include "process/report/report_setup.h"
+#include "process/report/numbers/report_setup.h"
+#include "process/report/verdict/report_scores.h"
 
 struct report_place {
     double x, y;       /* of the slide's width and height; NAN: none */

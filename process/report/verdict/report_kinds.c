@@ -1,9 +1,9 @@
 /* report_kinds.c - splits the slides of a pool in two kinds; see report_kinds.h. */
-#include "process/report/report_kinds.h"
+#include "process/report/verdict/report_kinds.h"
 
 #include "common/base/memory.h"
-#include "process/report/report_gap.h"
-#include "process/report/report_rules.h"
+#include "process/report/numbers/report_rules.h"
+#include "process/report/verdict/report_gap.h"
 
 #include <math.h>
 #include <stdlib.h>

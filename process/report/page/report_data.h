@@ -6,7 +6,7 @@
 #ifndef WSI_REPORT_DATA_H
 #define WSI_REPORT_DATA_H
 
-#include "process/report/report_view.h"
+#include "process/report/words/report_view.h"
 
 #include <stdio.h>
 
