@@ -272,6 +272,25 @@ def test_damaged_pictures():
         expect(got == damaged, "%s: %s", slide, got)
 
 
+def test_bytes_behind_the_last_row_of_a_jpeg_are_damage():
+    """A flipped bit makes other pixels of all that follows; often only bytes that are left over show it."""
+    data = io.BytesIO()
+    with_pillow().fromarray(picture(304, 900)).save(data, "JPEG", quality=90)
+    good, bad = data.getvalue(), data.getvalue()[:-2] + b"\x12\x34\x56" + data.getvalue()[-2:]
+    for name, stream in (("good", good), ("bad", bad)):
+        j = convert(file_of(name + ".jpg", stream), status=1 if name == "bad" else 0)[1 if name == "bad" else 2]
+        expect(name == "good" or "extraneous bytes" in j.err, "%s: %s", name, j)
+        slide = Tiff(write("a.tif", picture(608, 900), rows=304))
+        for k, strip in enumerate((good, stream)):
+            slide.set(STRIP_OFFSETS, len(slide.data), k)
+            slide.set(STRIP_BYTES, len(strip), k)
+            slide.data += strip
+        slide.set(259, 7)
+        slide.set(262, 6)
+        j = convert(slide.save(os.path.join(tmp(), "strips.tif")), status=4 if name == "bad" else 0)[2]
+        expect(j["tiles_damaged"] == (8 if name == "bad" else 0), "%s: %s", name, j)
+
+
 def test_pixels_are_kept_in_a_temporary_folder():
     """Every kind of picture needs it, and only for its pixels; what it lacks is trouble of the machine."""
     Image, p, folder = with_pillow(), picture(), tmp()
@@ -345,7 +364,7 @@ def test_tiles_and_strips_that_hold_more_than_their_samples_are_damaged():
             ("whole", lambda a: encoded(a, compression), (0, 0, 0)),
             ("a row more", lambda a: encoded(np.concatenate([a, a[:1]]), compression), (1, 1, 1)),
             ("a row fewer", lambda a: encoded(a[:-1], compression), (1, 1, 1)),
-            ("a pixel more", lambda a: encoded(np.concatenate([a.reshape(1, -1, 3), a[:1, :1]], 1), compression), (1, None, None)),
+            ("a pixel more", lambda a: encoded(np.concatenate([a.reshape(1, -1, 3), a[:1, :1]], 1), compression), (1, 1, 1)),
             ("bytes behind it", lambda a: encoded(a, compression) + b"\0xyz", (0, 0, 0)),
             ("no checksum", lambda a: encoded(a, compression)[:-4], (1 if compression == DEFLATE else None, None, None)),
         ]

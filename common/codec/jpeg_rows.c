@@ -33,6 +33,7 @@ struct jpeg_rows {
     uint64_t at, end; /* of what has not been read */
     int trouble;      /* errno of a failed read, or 0 */
     bool started;
+    bool is_cut; /* the bytes have ended before the stream */
     uint8_t buffer[BUFFER];
 };
 
@@ -78,6 +79,7 @@ static boolean fill(j_decompress_ptr jpeg)
     }
     r->at += n;
     if (n == 0) {
+        r->is_cut = true;
         WARNMS(jpeg, JWRN_JPEG_EOF);
         r->buffer[n++] = 0xff;
         r->buffer[n++] = JPEG_EOI;
@@ -126,7 +128,7 @@ static struct jpeg_rows *create(const struct jpeg_rows_input *in)
     r->at = in->at;
     r->end = in->at + in->bytes;
     r->trouble = 0;
-    r->started = false;
+    r->started = r->is_cut = false;
     r->message[0] = 0;
     r->source = (struct jpeg_source_mgr){.init_source = nothing,
                                          .fill_input_buffer = fill,
@@ -294,6 +296,24 @@ int jpeg_rows_next(struct jpeg_rows *r, uint8_t *out, struct err *e)
     return r->manager.num_warnings == 0 ? 0 : err_set(e, "%s", r->message);
 }
 
+int jpeg_rows_end(struct jpeg_rows *r, uint8_t *line, struct err *e)
+{
+    int bad = 0;
+    while (!bad && r->jpeg.output_scanline < r->jpeg.output_height)
+        bad = jpeg_rows_next(r, line, e);
+    if (bad || r->is_cut)
+        return r->is_cut ? 0 : bad;
+    if (setjmp(r->failed))
+        return judge(r, e);
+    jpeg_finish_decompress(&r->jpeg);
+    return r->manager.num_warnings == 0 || r->is_cut ? 0 : err_set(e, "%s", r->message);
+}
+
+bool jpeg_rows_are_cut(const struct jpeg_rows *r)
+{
+    return r->is_cut;
+}
+
 void jpeg_rows_close(struct jpeg_rows *r)
 {
     if (!r)
@@ -311,6 +331,18 @@ int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *in,
     *r = NULL;
     err_set(e, "this build lacks libjpeg");
     return JPEG_ROWS_OTHER;
+}
+
+int jpeg_rows_end(struct jpeg_rows *r, uint8_t *line, struct err *e)
+{
+    (void)r, (void)line;
+    return err_set(e, "this build lacks libjpeg");
+}
+
+bool jpeg_rows_are_cut(const struct jpeg_rows *r)
+{
+    (void)r;
+    return false;
 }
 
 int jpeg_rows_next(struct jpeg_rows *r, uint8_t *out, struct err *e)

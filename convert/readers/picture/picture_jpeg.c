@@ -38,6 +38,9 @@ int picture_put_jpeg(struct picture *p, const struct picture_segment *s, struct 
         bad = picture_from_jpeg(jpeg_rows_next(rows, line, e));
         bad = bad ? bad : picture_put(p, line, e);
     }
+    bad = bad ? bad : picture_from_jpeg(jpeg_rows_end(rows, line, e));
+    if (bad == PICTURE_DAMAGED && !jpeg_rows_are_cut(rows))
+        picture_keep(p, 0); /* where it went wrong is not known */
     return bad;
 }
 

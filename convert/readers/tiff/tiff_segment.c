@@ -81,6 +81,13 @@ static bool has_end(int compression)
            compression == COMPRESSION_ZSTD;
 }
 
+/* Bytes that the last row lacks, where libtiff has said that its stream only ends; else 0. */
+static size_t lacking(void)
+{
+    const char *n = strstr(complaint, "Not enough data") ? strstr(complaint, "(short ") : NULL;
+    return n ? (size_t)strtoull(n + 7, NULL, 10) : 0;
+}
+
 /*
  * The checksum of a stream follows its last row, so it is found by asking for one row more. Rows
  * that are wrong must not pass for whole, as a damaged stream often makes more: then none is. The
@@ -93,7 +100,10 @@ static int put_library(struct strip *r, struct tiff_picture *t, const struct pic
     int bad = 0;
     for (int64_t y = 0; y < rows && !bad; y++) {
         bad = library_row(r, t, y, e);
-        const bool is_wrong = bad == PICTURE_DAMAGED && strstr(complaint, "Decoding error");
+        const bool is_wrong =
+            bad == PICTURE_DAMAGED &&
+            (strstr(complaint, "Decoding error") || strstr(complaint, "checksum") ||
+             (y < s->rows ? !lacking() : lacking() && lacking() < pitch_of(t)));
         if (has_end(t->format.compression) && (is_wrong || (!bad && y == t->format.rows))) {
             picture_keep(p, 0);
             return is_wrong ? bad : damaged(e, "a strip or tile holds more than its rows");
