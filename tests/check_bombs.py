@@ -77,6 +77,14 @@ def test_the_tags_of_a_file_are_bounded():
     says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "b.h5"), directories(1000, 263), status=1), "damaged: a directory is not in the file")
 
 
+def test_the_samples_of_a_pixel_are_bounded():
+    """A tile of 4,096 x 4,096 px with 65,535 samples is 1 TiB: no lack of memory, which would be tried again."""
+    tags = [(256, 4096), (257, 4096), (258, 8), (259, 8), (262, 2), (277, 65535), (322, 4096), (323, 4096), (324, 8), (325, 16)]
+    data = struct.pack("<2sHI", b"II", 42, 24) + bytes(16) + struct.pack("<H", len(tags)) + b"".join(
+        struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags) + bytes(4)
+    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), file_of("a.tif", data), status=1), "65535 samples")
+
+
 # --- JPEG ---
 
 def test_a_signal_is_obeyed_inside_a_picture():

@@ -247,7 +247,8 @@ static bool take_format(const struct tiff_reading *r, enum tiff_kind kind, struc
         return false;
     if (f->photometric == TILE_PHOTOMETRIC_PALETTE)
         f->palette = *owned = tiff_palette(r);
-    if (!tile_is_known(f) || (f->samples && f->samples < tile_colours(f)) || !has_plain_bytes(r))
+    if (!tile_is_known(f) || (f->samples && f->samples < tile_colours(f)) ||
+        f->samples > TIFF_MOST_SAMPLES || !has_plain_bytes(r))
         return false;
     if (f->compression == TILE_JPEG)
         f->tables = *owned = tiff_tables(r, &f->tables_bytes);

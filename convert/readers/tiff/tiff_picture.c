@@ -15,7 +15,6 @@
 enum {
     MOST_SEGMENTS = 1 << 26,
     MOST_COLS = 1 << 20,
-    MOST_SAMPLES = 16,
     PACKBITS = 32773,
     WEBP = 50001,
 };
@@ -137,7 +136,7 @@ static int take_colours(const struct reading *r, bool is_whole, int colours, str
     f->alpha_at = tiff_alpha(&r->from, colours, f->samples, &f->is_multiplied);
     if (tiff_check_channels(colours, f->samples, f->alpha_at, !is_whole, e))
         return PICTURE_OTHER;
-    if (samples < (uint64_t)colours || samples > MOST_SAMPLES ||
+    if (samples < (uint64_t)colours || samples > TIFF_MOST_SAMPLES ||
         (is_whole && samples != (uint64_t)colours))
         return name_samples(r, "its number of samples is not that of its colours", e);
     r->t->planes = value(r, TIFF_FILE_PLANES, 1) == 2 ? f->samples : 1;

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TIFF_MOST_SAMPLES = 16 }; /* of a pixel; with more it is no picture */
+
 /* A directory that is read. */
 struct tiff_reading {
     const struct tiff_file *t;
