@@ -197,6 +197,31 @@ static void test_a_gap_separates_kinds_that_no_number_separates(void)
     EXPECT(say_gap(20, 60, 1, 9, 0, &wrong) == 0 && wrong == 0); /* ink, as sharp as the others */
 }
 
+/* A slide of the hue on the other side of the circle comes first or last. */
+static void test_a_gap_does_not_depend_on_the_order_of_slides(void)
+{
+    enum { N = 20 };
+    static struct report_slide slides[N];
+    static struct report_score of[N];
+    struct report_pool pool = {.n = N};
+    struct report_slides s = {.n = N, .slide = slides};
+    const struct report_scores scores = {.n_pools = 1, .pool = &pool, .of = of};
+    state = 4;
+    for (int draw = 0; draw < 30; draw++) {
+        double lone[2][N] = {0};
+        fill_gap(&s, 1, 0, 5);
+        slides[0].metric[REPORT_HUE] = 177;
+        for (int last = 0; last < 2; last++) {
+            uint8_t other[N] = {0};
+            int64_t number[N];
+            for (int64_t k = 0; k < N; k++)
+                number[k] = last ? N - 1 - k : k;
+            report_find_gap(&s, &scores, number, N, other, lone[last]);
+        }
+        EXPECT(memcmp(lone[0], lone[1], sizeof lone[0]) == 0);
+    }
+}
+
 /* Two heaps, three to seven. */
 static double two_peaks(void)
 {
@@ -306,5 +331,6 @@ int main(void)
 {
     return UNIT_RUN("clusters", UNIT(one_kind_is_not_called_two), UNIT(two_kinds_are_found),
                     UNIT(a_gap_separates_kinds_that_no_number_separates),
+                    UNIT(a_gap_does_not_depend_on_the_order_of_slides),
                     UNIT(good_slides_are_not_flagged), UNIT(sets_of_one_resolution));
 }

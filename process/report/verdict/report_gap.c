@@ -89,6 +89,16 @@ static int64_t make_points(const struct report_slides *s, const struct report_sc
     return m;
 }
 
+/* A number of all points: v[n], with room for as many after them. Angles lie about their median, so
+ * that no point is special. */
+static void take(const struct point *p, int64_t n, int number, double *v)
+{
+    for (int64_t k = 0; k < n; k++)
+        v[k] = p[k].v[number];
+    if (number == HUE)
+        stats_unwrap(v, n, v + n);
+}
+
 static double median(double *v, int64_t n)
 {
     return stats_quantile(v, stats_sort(v, n), 0.5);
@@ -98,10 +108,9 @@ static double median(double *v, int64_t n)
  * own robust standard deviation, so that no number outweighs all others. */
 static void set_scales(struct point *p, int64_t n, double *scale)
 {
-    double *v = memory_need((size_t)n + 1, sizeof *v);
+    double *v = memory_need(2 * (size_t)n, sizeof *v);
     for (int j = 0; j < NUMBERS; j++) {
-        for (int64_t k = 0; k < n; k++)
-            v[k] = difference(j, p[k].v[j], p[0].v[j]);
+        take(p, n, j, v);
         const double middle = median(v, n);
         for (int64_t k = 0; k < n; k++)
             v[k] = fabs(v[k] - middle);
@@ -174,21 +183,22 @@ static bool is_alone(const struct point *p, int64_t n, const struct point *x, do
 
 static double median_difference(const struct point *p, int64_t n, int number, double *v)
 {
-    double middle[2];
+    double middle[2], *all = v + n;
+    take(p, n, number, all);
     for (int in = 0; in < 2; in++) {
         int64_t m = 0;
         for (int64_t k = 0; k < n; k++)
             if (p[k].in == (in == 1))
-                v[m++] = difference(number, p[k].v[number], p[0].v[number]);
+                v[m++] = all[k];
         middle[in] = median(v, m);
     }
-    return fabs(middle[1] - middle[0]) / p->scale[number];
+    return fabs(difference(number, middle[1], middle[0])) / p->scale[number];
 }
 
 /* The number of first .. end - 1 in which the parts differ most, if by its scale; NULL. */
 static const char *name_most(const struct point *p, int64_t n, int first, int end)
 {
-    double *v = memory_need((size_t)n, sizeof *v), most = 1;
+    double *v = memory_need(3 * (size_t)n, sizeof *v), most = 1;
     const char *name = NULL;
     for (int j = first; j < end; j++) {
         const double d = median_difference(p, n, j, v);
