@@ -49,10 +49,14 @@ def test_a_number_that_an_earlier_version_did_not_compute():
             expect(s["lines_db"] is None and s["gray_high"] is not None and s["numbers_missing"] == missing, "%s", s)
         says(run(H5SPEC, "info", path).out, "without %d numbers that an earlier version did not compute; h5spec run --force computes them" % missing)
         run(H5SPEC, "info", "--csv", path)
-        run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), path)
+        page = os.path.join(tmp(), "r.html")
+        run(H5SPEC, "report", "-q", "-o", page, path)
+        expect("of an earlier version, which did not compute all numbers; h5spec run --force computes them" in open(page).read() or path == old_table,
+               "the page of %s", path)
         run(H5SPEC, "map", "-q", "-o", tmp(), path)
         says(run(H5SPEC, "verify", path).err, "1 valid")
     says(run(H5SPEC, "compare", old, results[0]).out, "lines_db")
+    says(run(H5SPEC, "report", "-o", os.path.join(tmp(), "r.html"), old, merge(old, results[1])[0]).err, "0 fail")  # a copy, no other slide
     with h5py.File(merge(old, results[1])[0], "r") as f, h5py.File(results[0], "r") as g:  # it has the maps from which they follow
         expect(f["slides/one"].attrs["lines_db"] == g["slides/one"].attrs["lines_db"], "merge")
     folder = tmp()

@@ -275,6 +275,7 @@ static int sink(void *ctx, void *slot, struct err *e)
                     (l->spool && report_pictures_keep(l->spool, it->row.pictures, e));
     if (!bad)
         report_slides_add(l->slides, &it->row);
+    l->slides->n_older += !bad && it->slide.numbers_missing > 0;
     result_slide_free(&it->slide);
     free(it->cdf);
     it->cdf = NULL;
@@ -286,7 +287,10 @@ static int sink(void *ctx, void *slot, struct err *e)
 /* The same slide with the same numbers: of a merged result beside those that it was made of. */
 static bool is_copy(const struct report_slide *a, const struct report_slide *b)
 {
-    return a->windows == b->windows && !memcmp(a->metric, b->metric, sizeof a->metric);
+    bool same = a->windows == b->windows;
+    for (int m = 0; m < REPORT_METRICS; m++) /* the result of an earlier version may lack some */
+        same &= a->metric[m] == b->metric[m] || isnan(a->metric[m]) || isnan(b->metric[m]);
+    return same;
 }
 
 /* A slide may be in one result only: counted twice, it would weigh twice. */
