@@ -179,8 +179,8 @@ def test_merge_into_a_file_says_first_what_it_takes_and_the_command_for_the_rest
     out = os.path.join(os.path.dirname(odd), "c.h5")
     p = run(H5SPEC, "merge", "--json", "-o", out, odd, status=1)
     first = p.err.splitlines()[0]
-    says(first, "has 1 of 3 slides, those of 0.5 um/px like m1, the first by name;", "h5spec merge -o ")
-    run("bash", "-c", "h5spec() { %s \"$@\"; }; %s" % (H5SPEC, first.split("resolution run ")[1]))
+    says(first, "has 1 of 3 slides: those with 0.5 um/px, the resolution of m1, which is the first by name;", "h5spec merge -o ")
+    run("bash", "-c", "h5spec() { %s \"$@\"; }; %s" % (H5SPEC, first.split("resolution, run ")[1]))
     expect(sorted(os.listdir(out[:-3])) == ["corpus-0.25um.h5", "corpus-0.5um.h5", "corpus-1um.h5"], "%s", first)
     (j,) = json_lines(p.out)
     expect([(x["slide"], x["status"], x.get("reason")) for x in j["inputs"]] ==

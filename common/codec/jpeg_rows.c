@@ -33,7 +33,7 @@ struct jpeg_rows {
     uint64_t at, end; /* of what has not been read */
     int trouble;      /* errno of a failed read, or 0 */
     bool started;
-    bool is_cut; /* the bytes have ended before the stream */
+    bool is_cut; /* the bytes ended before the stream */
     uint8_t buffer[BUFFER];
 };
 

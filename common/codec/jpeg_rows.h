@@ -43,10 +43,11 @@ int jpeg_rows_open(struct jpeg_rows **r, const struct jpeg_rows_input *input,
 /* The next row as [cols][channels] u8. 0, JPEG_DAMAGED, JPEG_NO_MEMORY or JPEG_ROWS_TROUBLE; after
  * a failure only jpeg_rows_close(). */
 int jpeg_rows_next(struct jpeg_rows *r, uint8_t *out, struct err *e);
-/* After the last row that is wanted: is the rest of the stream as it should be? `line` has room for a
- * row. Bytes that just end are. 0, or as jpeg_rows_next(). */
+/* Reads the stream to its end, after the last row that the caller needs, and so finds damage that
+ * shows only there. A file that ends early is no damage here. `line` has room for a row. 0, or as
+ * jpeg_rows_next(). */
 int jpeg_rows_end(struct jpeg_rows *r, uint8_t *line, struct err *e);
-/* Has the file ended before the stream? Then the rows before are right. */
+/* Did the file end before the stream? Then all rows that were returned are valid. */
 bool jpeg_rows_are_cut(const struct jpeg_rows *r);
 void jpeg_rows_close(struct jpeg_rows *r); /* NULL is allowed */
 

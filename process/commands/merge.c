@@ -209,8 +209,9 @@ static void say_choice(const struct merging *m, int64_t n)
         snprintf(what, sizeof what, "%.4g um/px", r->mpp);
     else
         snprintf(what, sizeof what, "downsample %.4g", r->downsample);
-    cli_say("%s: has %" PRId64 " of %" PRId64 " slides, those of %s like %s, the first by name; "
-            "for a file per resolution run %s",
+    cli_say("%s: has %" PRId64 " of %" PRId64
+            " slides: those with %s, the resolution of %s, which is "
+            "the first by name; to write one file per resolution, run %s",
             m->o->output, n - r->others, n, what, um ? r->with_mpp : r->with_downsample,
             command ? command : "this command with -o FOLDER/");
     free(command);

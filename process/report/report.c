@@ -288,7 +288,7 @@ static int sink(void *ctx, void *slot, struct err *e)
 static bool is_copy(const struct report_slide *a, const struct report_slide *b)
 {
     bool same = a->windows == b->windows;
-    for (int m = 0; m < REPORT_METRICS; m++) /* the result of an earlier version may lack some */
+    for (int m = 0; m < REPORT_METRICS; m++) /* results of earlier versions may lack some */
         same &= a->metric[m] == b->metric[m] || isnan(a->metric[m]) || isnan(b->metric[m]);
     return same;
 }

@@ -1,11 +1,11 @@
 /*
- * run_output.h - where the slides of a run go: all into one file or, when the output is a folder,
- * each into a file of its own, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
+ * run_output.h - writes the results of a run: into one file, or into a folder with one file per
+ * slide, FOLDER/NAME.h5 (FOLDER/NAME.A-B.h5 with --groups A-B).
  *
- * One file appears when the whole run is done. If the run ends earlier, its slides are kept beside
- * it, in the result NAME.h5.partial: the next run takes them from there, and removes it when the
- * one file has appeared. Files in a folder appear one by one, so a run that was stopped continues
- * where it was, and the tasks of an array job share a folder.
+ * A single file gets its name when the whole run is done. If the run ends early, the finished slides
+ * are kept in NAME.h5.partial; the next run reads them from there and removes that file when it has
+ * finished. Files in a folder get their names one by one, so a stopped run continues where it was,
+ * and the tasks of an array job share a folder.
  */
 #ifndef WSI_RUN_OUTPUT_H
 #define WSI_RUN_OUTPUT_H

@@ -147,7 +147,7 @@ static uint64_t place_of(const struct picture *p, int plane, int64_t x, int64_t 
                   step_of(p));
 }
 
-/* Writes the part of the held rows that lies in a tile: in one go if it is as wide. */
+/* Writes the part of the held rows that lies in a tile: with one call if it is as wide as the tile. */
 static int write_piece(struct picture *p, const struct piece *a, struct err *e)
 {
     const bool whole = a->cols == tile_at(p, a->x, a->y).cols;
@@ -238,7 +238,7 @@ static int decode_segment(struct picture *p, int64_t k, struct err *e)
     return 0;
 }
 
-/* Room for rows on their way to the file. */
+/* Allocates the buffers for rows that are not written yet. */
 static int make_room(struct picture *p, struct err *e)
 {
     const size_t step = (size_t)step_of(p);
@@ -278,13 +278,13 @@ int picture_scan(struct picture *p, picture_row *row, void *ctx, struct err *e)
     int bad = p->whole ? 0 : -1;
     for (int64_t k = 0; k < n && !bad; k++) {
         bad = decode_segment(p, k, e);
-        for (int64_t y = p->whole[k]; y >= 0 && y < p->at.rows && !bad; y++)
+        for (int64_t y = bad ? -1 : p->whole[k]; y >= 0 && y < p->at.rows; y++)
             row(ctx, p->at.col * p->form.cols, p->at.row * p->form.rows + y, p->at.cols, NULL);
     }
     return bad;
 }
 
-/* Decodes the picture, if that is not done. */
+/* Decodes the picture unless that is done. */
 static int prepare(struct picture *p, struct err *e)
 {
     pthread_mutex_lock(&p->lock);
@@ -378,7 +378,7 @@ static int read_samples(const struct picture *p, const struct piece *tile, uint8
     return 0;
 }
 
-/* The background, where a whole tile has parts that the file does not have. */
+/* Fills with background those parts of a whole tile that the file does not have. */
 static void fill_missing(const struct picture *p, const struct piece *tile, int channels,
                          uint8_t *out)
 {

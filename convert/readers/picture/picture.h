@@ -1,10 +1,10 @@
 /*
- * picture.h - a picture that has no tiles of a usual size, as tiles of PICTURE_TILE px a side.
+ * picture.h - serves a picture without tiles, or with very large ones, in tiles of PICTURE_TILE px.
  *
- * A picture has segments: its strips, its large tiles, or one for all of it. When the first tile is
- * read, one thread decodes all segments, row by row, to a file without a name in the folder TMPDIR
- * that holds the samples. Tiles are cut from that file, by any thread in any order. So memory does
- * not depend on the size of the picture.
+ * A picture consists of segments: strips, large tiles, or a single one. When the first tile is read,
+ * one thread decodes all segments, row by row, and writes the samples to an unlinked file in the
+ * folder TMPDIR. Tiles are then read from that file, by any thread in any order. So memory does not
+ * depend on the size of the picture.
  */
 #ifndef CONVERT_READERS_PICTURE_H
 #define CONVERT_READERS_PICTURE_H
@@ -24,7 +24,7 @@ enum { PICTURE_TILE = 256 };
 /* Results of decoders besides 0 and -1, which may pass (slide_file.h). */
 enum {
     PICTURE_MISSING = 1,  /* the file does not have the segment */
-    PICTURE_DAMAGED = -2, /* e says why; rows that were put before are whole */
+    PICTURE_DAMAGED = -2, /* e says why; rows that were put before are valid */
     PICTURE_OTHER = -3,   /* at opening: a kind that is not decoded; e says which */
 };
 
@@ -50,8 +50,8 @@ struct picture_form {
     bool *shown;               /* by a mask: tiles [row][col], or NULL: all are; owned */
     uint8_t *icc;              /* the ICC profile, or NULL; owned */
     size_t icc_bytes;
-    /* Puts the rows of a segment with picture_put(). Segments come plane by plane, from the top,
-     * and each once. 0, PICTURE_MISSING, PICTURE_DAMAGED or -1. */
+    /* Passes the rows of a segment to picture_put(). Called once per segment, plane by plane, from
+     * the top. 0, PICTURE_MISSING, PICTURE_DAMAGED or -1. */
     int (*decode)(void *ctx, const struct picture_segment *s, struct picture *p, struct err *e);
     void (*close)(void *ctx); /* NULL: nothing is to be freed; `ctx` may be NULL */
     void *ctx;
@@ -75,22 +75,22 @@ uint8_t *picture_rgb(struct picture *p, struct err *e);
 
 /* A decoded row from pixel (x, y) on: n pixels of a plane, or NULL: they are damaged. */
 typedef void picture_row(void *ctx, int64_t x, int64_t y, int64_t n, const uint8_t *row);
-/* Decodes the picture without a temporary file, and nothing else is done with it. Rows that are
- * missing are left out. 0 or -1. */
+/* Decodes the picture without a temporary file; after that only picture_close() may be called. Skips
+ * missing rows. 0 or -1. */
 int picture_scan(struct picture *p, picture_row *row, void *ctx, struct err *e);
 
 /* For decode: the next row of the segment, [cols][samples of a plane] u8, of which the px beyond
  * the picture are not read. 0, or -1: end with that. */
 int picture_put(struct picture *p, const uint8_t *row, struct err *e);
-/* Only the first `rows` of those that were put are whole. */
+/* Of the rows that were put only the first `rows` are valid. */
 void picture_keep(struct picture *p, int64_t rows);
-/* Notes a contradiction that decoding has found. */
+/* Records a contradiction that was found while decoding. */
 void picture_note(struct picture *p, const char *conflict);
 
-/* The rows of a JPEG stream as a segment; `line` has room for one, [cols][3] u8. As decode. */
+/* Decodes a segment from a JPEG stream; `line` has room for a row, [cols][3] u8. Returns as decode. */
 int picture_put_jpeg(struct picture *p, const struct picture_segment *s, struct jpeg_rows *rows,
                      uint8_t *line, struct err *e);
-/* What jpeg_rows.h returns, as a result of decoders. */
+/* Turns a result of jpeg_rows.h into that of a decoder. */
 int picture_from_jpeg(int r);
 
 /* --- pictures that are files of their own --- */
@@ -98,7 +98,7 @@ int picture_from_jpeg(int r);
 /* The form of a picture in one segment, without its decoder: gray or RGB, with alpha if it has an
  * even number of samples. */
 struct picture_form picture_form_of(int64_t width, int64_t height, int samples);
-/* Frees what a form has that no picture was opened with. */
+/* Frees a form that was not passed to picture_open(). */
 void picture_form_free(struct picture_form *f);
 
 /* Opens a PNG or a JPEG file of 8 bits; nothing is decoded yet. 0, PICTURE_OTHER, PICTURE_DAMAGED

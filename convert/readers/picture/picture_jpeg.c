@@ -40,7 +40,7 @@ int picture_put_jpeg(struct picture *p, const struct picture_segment *s, struct 
     }
     bad = bad ? bad : picture_from_jpeg(jpeg_rows_end(rows, line, e));
     if (bad == PICTURE_DAMAGED && !jpeg_rows_are_cut(rows))
-        picture_keep(p, 0); /* where it went wrong is not known */
+        picture_keep(p, 0); /* the first wrong row is not known */
     return bad;
 }
 
@@ -58,8 +58,8 @@ struct pieces {
     struct {
         uint64_t at;
         size_t bytes;
-    } list[MOST_PIECES + 1]; /* by number, from 1; at 0: it is not there */
-    int n;                   /* how many there are to be */
+    } list[MOST_PIECES + 1]; /* by number, from 1; at 0: missing */
+    int n;                   /* number of pieces that the file states */
 };
 
 static void take_piece(struct pieces *p, const uint8_t head[4 + PIECE_HEAD], uint64_t at, size_t n)
@@ -72,7 +72,7 @@ static void take_piece(struct pieces *p, const uint8_t head[4 + PIECE_HEAD], uin
     p->n = all;
 }
 
-/* False: the file cannot be read, or has no markers where they have to be. */
+/* False: the file cannot be read, or a marker is missing. */
 static bool find_pieces(const struct slide_file *f, struct pieces *p)
 {
     uint8_t head[4 + PIECE_HEAD];

@@ -44,7 +44,7 @@ static int64_t rows_of(const struct tiff_picture *t, const struct picture_segmen
 
 /* --- through libtiff --- */
 
-static _Thread_local char complaint[160]; /* what libtiff has said first */
+static _Thread_local char complaint[160]; /* the first message of libtiff */
 
 static void note_complaint(thandle_t handle, const char *module, const char *fmt, va_list ap)
 {
@@ -73,7 +73,7 @@ static int library_row(struct strip *r, const struct tiff_picture *t, int64_t ro
     return PICTURE_DAMAGED;
 }
 
-/* Does a stream state where it ends, and libtiff not ask? */
+/* Do streams of this compression end by a mark or a checksum, which libtiff does not read? */
 static bool has_end(int compression)
 {
     return compression == COMPRESSION_ADOBE_DEFLATE || compression == COMPRESSION_DEFLATE ||
@@ -81,17 +81,26 @@ static bool has_end(int compression)
            compression == COMPRESSION_ZSTD;
 }
 
-/* Bytes that the last row lacks, where libtiff has said that its stream only ends; else 0. */
-static size_t lacking(void)
+/* How many bytes row y lacks, if libtiff's message is that the stream ended early; else 0. */
+static size_t missing_bytes(void)
 {
     const char *n = strstr(complaint, "Not enough data") ? strstr(complaint, "(short ") : NULL;
     return n ? (size_t)strtoull(n + 7, NULL, 10) : 0;
 }
 
+/* Row y could not be decoded: is the stream damaged, so that the rows above may be wrong, too? It is
+ * not if it only ended early, or after the last row. */
+static bool is_wrong(const struct tiff_picture *t, int64_t y, int64_t rows)
+{
+    const size_t n = missing_bytes();
+    return strstr(complaint, "Decoding error") || strstr(complaint, "checksum") ||
+           (y < rows ? n == 0 : n > 0 && n < pitch_of(t));
+}
+
 /*
- * The checksum of a stream follows its last row, so it is found by asking for one row more. Rows
- * that are wrong must not pass for whole, as a damaged stream often makes more: then none is. The
- * last strip may have rows below the picture.
+ * Asks for one row more than the segment has: libtiff then checks the end of the stream. A damaged
+ * stream often makes more bytes than it should; none of its rows counts as whole. The last strip
+ * may have rows below the picture.
  */
 static int put_library(struct strip *r, struct tiff_picture *t, const struct picture_segment *s,
                        struct picture *p, struct err *e)
@@ -100,15 +109,12 @@ static int put_library(struct strip *r, struct tiff_picture *t, const struct pic
     int bad = 0;
     for (int64_t y = 0; y < rows && !bad; y++) {
         bad = library_row(r, t, y, e);
-        const bool is_wrong =
-            bad == PICTURE_DAMAGED &&
-            (strstr(complaint, "Decoding error") || strstr(complaint, "checksum") ||
-             (y < s->rows ? !lacking() : lacking() && lacking() < pitch_of(t)));
-        if (has_end(t->format.compression) && (is_wrong || (!bad && y == t->format.rows))) {
+        const bool wrong = bad == PICTURE_DAMAGED && is_wrong(t, y, s->rows);
+        if (has_end(t->format.compression) && (wrong || (!bad && y == t->format.rows))) {
             picture_keep(p, 0);
-            return is_wrong ? bad : damaged(e, "a strip or tile holds more than its rows");
+            return wrong ? bad : damaged(e, "a strip or tile holds more than its rows");
         }
-        if (bad == PICTURE_DAMAGED && y >= s->rows) /* it only ends */
+        if (bad == PICTURE_DAMAGED && y >= s->rows) /* the stream has ended */
             return 0;
         if (!bad)
             bad = y < s->rows ? picture_put(p, t->line, e) : stop_check(e);

@@ -9,33 +9,33 @@
 
 /* --- what is usual (report_scores.c) --- */
 
-/* Of a share of the thumbnail that no group says to be usual. A real H&E slide has 0.006. */
+/* Limit of a share of the thumbnail where no group shows what is usual. A real H&E slide has 0.006. */
 #define RULE_SHARE_ALONE 0.01
-/* Times the third quartile of the group: a share that a group has is more than its defects. */
+/* Times the third quartile of the group: a share up to this is usual there. */
 #define RULE_SHARE_OF_GROUP 4
-/* Times STATS_FLAG / slides: the MAD of few slides is not known well; of 12 it is half as much
- * again. */
+/* Times STATS_FLAG / slides is added to the limit: the MAD of few slides is uncertain. For 12 slides
+ * the limit is half as high again. */
 #define RULE_FEW 6
-/* Times its limit, at most, for a number whose group is near to it. */
+/* The limit of a number grows to at most this multiple where its group comes close to it. */
 #define RULE_MOST_WIDENED 2
 /* Windows: a single blurred one may be a fold or a lumen. */
 #define RULE_LEAST_BLURRED 2
 
 /* --- causes (report_reasons.c) --- */
 
-/* Times the group's stain density: no stain is as dense, so it is black. */
+/* Times the group's stain density: no stain is as dense, so the area is black. */
 #define RULE_DENSE 2.5
-/* Gray than which 1 of 500 pixels is darker: a black pen had 31 and 44, gray tiles, dust and bubbles
- * 74 to 133. */
+/* Gray level that 1 of 500 pixels is below (gray_low): a black pen had 31 and 44, gray tiles, dust and
+ * bubbles 74 to 133. */
 #define RULE_BLACK 55
-/* Share of the thumbnail: with less of black and gray, a dark place has a colour. */
+/* Share of the thumbnail: with less black and gray than this, a dark place is coloured. */
 #define RULE_LEAST_BLACK 0.001
-/* Share of the thumbnail: dark nuclei and brown stain without colour are up to 0.06 of immunostained
- * pictures; more is lost tiles, which change stain and detail, too. */
+/* Share of the thumbnail: dark nuclei and brown stain without colour cover up to 0.06 of immunostained
+ * pictures. A larger share means lost tiles, which also change stain and detail. */
 #define RULE_GRAY_OF_STAIN 0.08
-/* Noise of the glass from pixel to pixel, as a share of all: with less it is shading. */
+/* Share of the glass's variation that is noise from pixel to pixel: below this it is shading. */
 #define RULE_GRAIN 0.5
-/* px, and a share: periods of blocks of a codec are 8, 16, 24 ... px, within what is measured. */
+/* px, and a share: blocks of a codec have periods of 8, 16, 24 ... px, within the error of measuring. */
 #define RULE_BLOCK 8
 #define RULE_BLOCK_OFF 0.02
 /* Enlarged by software: robust z and dB of lost detail of 4 px, the least MAD (dB), and the part
@@ -59,20 +59,20 @@
 
 /* --- two kinds (report_kinds.c, report_gap.c) --- */
 
-/* One in so many slides can be a kind of its own; fewer are outliers. */
+/* At least one in so many slides makes a kind; fewer are outliers. */
 #define RULE_KIND_SHARE 8
-/* Slides: the least second kind, by one or two numbers, and by a gap. */
+/* Fewest slides of a second kind: found by one or two numbers, and by a gap. */
 #define RULE_LEAST_KIND 5
 #define RULE_LEAST_BEYOND 4
-/* In units of what differs within one kind: a usual distance below this counts as this, as several
- * pictures of one slide are closer than slides are. */
+/* In units of the usual difference within one kind: a smaller usual distance counts as this, because
+ * several pictures of one slide are closer to each other than slides are. */
 #define RULE_LEAST_USUAL 0.6
 /* Times the usual distance. Groups of real pictures of one data set had up to 2.4 before a part of
  * that size, and up to 2.9 before a single slide. */
 #define RULE_GAP_OF_KIND 2.5
 #define RULE_GAP_OF_ONE 3.0
-/* Times the usual distance: a slide that is alone is this far from all others in stain, and this
- * far in detail. Black tiles change the stain, and by 1 to 2 the detail. */
+/* Times the usual distance: how far a slide that is alone is from all others, in stain and in detail.
+ * Black tiles change the stain, and the detail by 1 to 2. */
 #define RULE_GAP_OF_STAIN 1.5
 #define RULE_GAP_OF_DETAIL 3
 /* Times the robust standard deviation of a pool: the least scale of a number. */

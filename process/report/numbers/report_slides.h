@@ -59,7 +59,7 @@ struct report_slides {
     struct report_curves *curves; /* owned */
     char **creators;              /* [n_creators], of the results; owned */
     int n_creators;
-    int64_t n_older; /* slides whose results lack numbers that an earlier version did not compute */
+    int64_t n_older; /* slides whose results, of an earlier version, lack numbers */
     int64_t n;
     struct report_slide *slide; /* [n], by name; owned */
 };

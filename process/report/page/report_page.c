@@ -303,11 +303,10 @@ static void put_cannot(FILE *f, const struct report_view *r, const struct tally 
                 t->partial, t->partial == 1 ? " is" : "s are");
     if (r->slides->n_older > 0)
         fprintf(f,
-                "<li>All about %" PRId64
-                " slide%s: the result%s of an earlier version, which did not "
-                "compute all numbers; h5spec run --force computes them.</li>\n",
-                r->slides->n_older, r->slides->n_older == 1 ? "" : "s",
-                r->slides->n_older == 1 ? " is" : "s are");
+                "<li>Everything about %" PRId64
+                " slide%s: results of an earlier version lack numbers; "
+                "h5spec run --force computes them.</li>\n",
+                r->slides->n_older, r->slides->n_older == 1 ? "" : "s");
     fputs("</ul></section>\n", f);
 }
 

@@ -43,7 +43,7 @@ static double difference(int number, double a, double b)
     return number == HUE ? stats_turn(a, b) : a - b;
 }
 
-/* Over numbers first .. end - 1. */
+/* The distance over numbers first .. end - 1. */
 static double apart(const struct point *a, const struct point *b, int first, int end)
 {
     double sum = 0;
@@ -89,8 +89,8 @@ static int64_t make_points(const struct report_slides *s, const struct report_sc
     return m;
 }
 
-/* A number of all points: v[n], with room for as many after them. Angles lie about their median, so
- * that no point is special. */
+/* Copies a number of all points to v[2 n], of which the second half is work memory. Angles are
+ * unwrapped about their median, so the result does not depend on the first point. */
 static void take(const struct point *p, int64_t n, int number, double *v)
 {
     for (int64_t k = 0; k < n; k++)
@@ -104,8 +104,8 @@ static double median(double *v, int64_t n)
     return stats_quantile(v, stats_sort(v, n), 0.5);
 }
 
-/* scale[NUMBERS]: what differs within one kind; in a pool that varies more, three quarters of its
- * own robust standard deviation, so that no number outweighs all others. */
+/* scale[NUMBERS]: the usual difference within one kind of slides. In a pool that varies more: three
+ * quarters of its robust standard deviation, so that no number outweighs all others. */
 static void set_scales(struct point *p, int64_t n, double *scale)
 {
     double *v = memory_need(2 * (size_t)n, sizeof *v);
@@ -170,8 +170,8 @@ static void mark_part(struct point *p, int64_t n, int64_t at)
         p[k].in = p[k].in == inside;
 }
 
-/* Has no slide outside of the marked part a like stain, or like detail? A blurred slide has the
- * stain of the others, and one with ink their detail. */
+/* Do all slides outside of the marked part differ from this one in stain and in detail? A blurred
+ * slide has the stain of the others, and one with ink has their detail. */
 static bool is_alone(const struct point *p, int64_t n, const struct point *x, double usual)
 {
     for (int64_t k = 0; k < n; k++)
@@ -218,7 +218,7 @@ static void take_lone(const struct point *p, int64_t n, double usual, double rat
             lone[p[k].slide] = fmax(lone[p[k].slide], ratio);
 }
 
-/* What the marked part differs in. */
+/* Names the numbers in which the marked part differs. */
 static void name_gap(const struct point *p, int64_t n, struct report_gap *gap)
 {
     const char *stain = name_most(p, n, 0, STAINS), *detail = name_most(p, n, STAINS, NUMBERS);

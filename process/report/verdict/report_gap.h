@@ -1,14 +1,13 @@
 /*
- * report_gap.h - slides of a pool that are unlike the others in several numbers together: of
- * another stain, magnification or tissue.
+ * report_gap.h - finds slides of a pool that differ from the others in several numbers at once: by
+ * their stain, magnification or tissue.
  *
- * Two slides are as far apart as the root mean square of their differences in nine numbers of stain
- * and detail, each over what differs within one kind of slides (report_gap.c). Each slide is joined
- * to the others by the shortest lines that join all (a minimum spanning tree). A line that is far
- * longer than the usual distance from a slide to the nearest other one is a gap. Few slides beyond
- * a gap are alone; more of them are a second kind.
+ * The distance of two slides is the root mean square of their differences in nine numbers of stain
+ * and detail, each divided by its usual difference within one kind of slides (report_gap.c). A
+ * minimum spanning tree connects all slides. An edge far longer than the usual distance from a slide
+ * to its nearest neighbour is a gap. A few slides beyond a gap are alone; more are a second kind.
  *
- * So slides that only spread widely have no gap, and two heaps have one though no single number
+ * So slides that merely vary widely have no gap, and two clusters have one even if no single number
  * separates them. Results do not depend on the order of slides. Pools of fewer than GAP_LEAST or
  * more than GAP_MOST slides are not searched: time grows with the square of their number.
  */
@@ -22,15 +21,15 @@ enum { GAP_LEAST = 12, GAP_MOST = 10000 };
 struct report_gap {
     double ratio;   /* of the gap to the usual distance; 0: the pool is one kind */
     int64_t others; /* slides beyond the gap: the smaller part */
-    bool stain;     /* the parts differ in their stain, too */
+    bool stain;     /* the parts also differ in stain */
     /* In words: the numbers of stain and of detail that differ most; NULL: none. */
     const char *number, *second;
 };
 
-/* Searches slides slide[n] of a pool. other[k] becomes 1 for slides beyond the gap, lone[k] how
- * many times as far as usual a slide is that is alone with its stain and its detail; both have one
- * element per slide of the report, and are 0 before. Slides without one of the numbers are left
- * out. */
+/* Searches slides slide[n] of a pool. Sets other[k] to 1 for slides beyond the gap. Sets lone[k] for
+ * slides that are alone in both stain and detail: how many times the usual distance they are away.
+ * Both arrays have one element per slide of the report; the caller zeroes them. Slides that lack one
+ * of the numbers are skipped. */
 struct report_gap report_find_gap(const struct report_slides *s, const struct report_scores *scores,
                                   const int64_t *slide, int64_t n, uint8_t *other, double *lone);
 
