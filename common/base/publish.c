@@ -532,7 +532,7 @@ FILE *temporary_open(const char *what, struct err *e)
 
 int temporary_room(FILE *f, int64_t length, int64_t bytes, const char *what, struct err *e)
 {
-    struct statvfs fs;
+    struct statvfs fs = {0};
     const bool known = fstatvfs(fileno(f), &fs) == 0;
     const double space = (double)fs.f_bavail * (double)fs.f_frsize;
     if (known && space < (double)bytes)

@@ -50,7 +50,7 @@ static void close_slide(struct slide *s)
 
 /* --- opening --- */
 
-/* `bad` of tiff_picture_open and the like as what open returns. */
+/* Turns a failure of tiff_picture_open() and the like into the result of open_slide(). */
 static int rejected(int bad, struct err *e)
 {
     if (bad == PICTURE_OTHER)

@@ -543,6 +543,29 @@ static void say_alone(const struct report_view *r, int64_t k, struct list *l)
         ->picture = PICTURE_OF_SLIDE;
 }
 
+/* Does another reason of the slide say what number m would say? `said`: the number that stands for
+ * its sharpness. */
+static bool is_implied(const struct report_view *r, int64_t k, int m, bool alone, int said)
+{
+    switch (m) {
+    case REPORT_GRAY_LOW:
+        if (is_dense(r, k) || flag_of(r, k, REPORT_GRAY) > 0 || is_underexposed(r, k))
+            return true;
+        break;
+    case REPORT_INK:
+        if (flag_of(r, k, REPORT_GRAY) > 0)
+            return true;
+        break;
+    case REPORT_FINE_P50:
+    case REPORT_FALL:
+        if (has_cause(r, k))
+            return true;
+        break;
+    }
+    return (alone && is_of_kind(m)) || (is_of_light(m) && flag_of(r, k, REPORT_LIGHT) > 0) ||
+           ((m == REPORT_BLURRED || is_sharpness(m)) && m != said);
+}
+
 static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
 {
     const bool alone = is_alone(r, k);
@@ -553,15 +576,7 @@ static void say_numbers(const struct report_view *r, int64_t k, struct list *l)
         say_alone(r, k, l);
     for (int m = 0; m < REPORT_METRICS; m++) {
         const double excess = m == REPORT_DIRECTION ? motion_of(r, k) : flag_of(r, k, m);
-        const bool implied =
-            (alone && is_of_kind(m)) ||
-            (m == REPORT_GRAY_LOW && (is_dense(r, k) || flag_of(r, k, REPORT_GRAY) > 0)) ||
-            (m == REPORT_INK && flag_of(r, k, REPORT_GRAY) > 0) ||
-            (m == REPORT_GRAY_LOW && is_underexposed(r, k)) ||
-            (is_of_light(m) && flag_of(r, k, REPORT_LIGHT) > 0) ||
-            ((m == REPORT_BLURRED || is_sharpness(m)) && m != said) ||
-            ((m == REPORT_FINE_P50 || m == REPORT_FALL) && has_cause(r, k));
-        if (!(excess > 0) || implied || (explained && is_of_blur(r, k, m)))
+        if (!(excess > 0) || is_implied(r, k, m, alone, said) || (explained && is_of_blur(r, k, m)))
             continue;
         if (m == REPORT_BLURRED)
             say_blur(r, k, excess, l);
