@@ -86,9 +86,9 @@ $(B)/process/draw/html.o: $(B)/page_files.h
 
 $(COMMON): EXTRA = $(HDF5_CFLAGS)
 $(call objects,cuda/*.c cuda/*/*.c): EXTRA = $(CUDA_CFLAGS)
-$(CONVERT): EXTRA = $(call pkg,--cflags,$(SLIDE_PC))
+$(CONVERT): EXTRA = $(SLIDE_CFLAGS)
 $(call objects,process/draw/png_file.c $(if $(MAP_TIFF),process/map/map_tiff.c)): \
-  EXTRA = $(call pkg,--cflags,$(PICTURE_PC))
+  EXTRA = $(PICTURE_CFLAGS)
 $(B)/common/codec/j2k.o: EXTRA += $(call pkg,--cflags,libopenjp2)
 $(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture/%.c,picture_png png_input)): \
   EXTRA += $(if $(call on,$(PNG)),$(call pkg,--cflags,libpng))

@@ -23,6 +23,9 @@ OPENSLIDE  ?= $(call has,openslide)
 PNG        ?= $(call has,libpng)
 TIFF       ?= $(call has,libtiff-4)
 JANSSON    ?= $(call has,jansson)
+# once: makes variables simple, which would else ask pkg-config or the compiler again for every object
+once      = $(foreach v,$(1),$(if $(filter file,$(origin $v)),$(eval $v := $($v))))
+$(call once,LIBDEFLATE LZ4 ZSTD JPEG J2K OPENSLIDE PNG TIFF JANSSON)
 # nvcc of PATH, or in the toolkit's usual place. It finds its parts beside itself, so not through a link to it
 NVCC_AT   := $(or $(shell command -v $(NVCC)),$(wildcard /usr/local/cuda/bin/nvcc))
 override NVCC := $(or $(filter %/nvcc,$(realpath $(NVCC_AT))),$(NVCC_AT),$(NVCC))
@@ -94,4 +97,6 @@ ARCHS     := $(if $(call on,$(CUDA)),$(strip $(or $(ARCH:all=$(ALL_ARCH)),$(stri
 GENCODE   := $(foreach a,$(ARCHS),-gencode arch=compute_$(lastword $(subst _, ,$a))$(comma)code=$a)
 NVFLAGS   = -O3 -std=c++17 -I. $(GENCODE) -Xcompiler -Wall,-Wextra $(if $(call on,$(WERROR)),-Werror all-warnings) \
             $(foreach s,$(subst $(comma), ,$(SAN)),-Xcompiler -fsanitize=$(s)) -MMD -MP
-
+SLIDE_CFLAGS   = $(call pkg,--cflags,$(SLIDE_PC))
+PICTURE_CFLAGS = $(call pkg,--cflags,$(PICTURE_PC))
+$(call once,CUFILE DEFS LDLIBS SLIDE_CFLAGS PICTURE_CFLAGS)
