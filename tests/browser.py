@@ -1,8 +1,8 @@
-"""A headless Chromium that opens one page from the disk: tests look at it, press keys and move the mouse.
+"""A headless Chromium that opens pages from the disk, one at a time: tests look at them, press keys and move the mouse.
 
 It talks to the browser over a pipe (--remote-debugging-pipe): JSON objects that end with a NUL byte.
 """
-import base64
+import atexit
 import json
 import os
 import shutil
@@ -15,14 +15,14 @@ from lib import Failed, Skip, expect
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-class Page:
-    """Use it in a with statement. `errors` and `requests` are what the page did wrong, or loaded."""
+class Browser:
+    """The process that all pages of a test program share."""
+    one = None
 
-    def __init__(self, path, width=1400, height=1000, javascript=True):
+    def __init__(self):
         program = next((p for p in map(shutil.which, NAMES) if p), None)
         if not program:
             raise Skip("chromium is not installed")
-        self.errors, self.requests, self.number = [], [], 0
         self.profile = tempfile.mkdtemp(prefix="chromium-")
         to_browser, self.from_us = os.pipe()
         self.from_browser, by_browser = os.pipe()
@@ -30,7 +30,7 @@ class Page:
         os.set_inheritable(by_browser, True)
         command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--no-first-run", "--disable-background-networking", "--user-data-dir=" + self.profile,
-                   "--window-size=%d,%d" % (width, height), "--remote-debugging-pipe", "about:blank"]
+                   "--remote-debugging-pipe", "about:blank"]
 
         def pipes():  # the browser reads from descriptor 3 and writes to 4
             a, b = os.dup(to_browser), os.dup(by_browser)
@@ -40,10 +40,40 @@ class Page:
                                         stderr=subprocess.DEVNULL, preexec_fn=pipes, close_fds=False)
         os.close(to_browser)
         os.close(by_browser)
-        self.rest = b""
-        self.session = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.rest, self.number = b"", 0
+        atexit.register(self.end)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def send(self, **message):
+        """Returns the number that the answer will have."""
+        self.number += 1
+        os.write(self.from_us, json.dumps({"id": self.number, **message}).encode() + b"\0")
+        return self.number
+
+    def receive(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.from_browser, 1 << 20)
+            if not more:
+                raise Failed("the browser has ended")
+            self.rest += more
+        line, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(line)
+
+
+class Page:
+    """Use it in a with statement. `errors` and `requests` are what the page did wrong, or loaded."""
+
+    def __init__(self, path, javascript=True):
+        if not Browser.one or Browser.one.process.poll() is not None:
+            Browser.one = Browser()
+        self.errors, self.requests, self.session = [], [], {}
+        self.context = self.call("Target.createBrowserContext")
+        target = self.call("Target.createTarget", url="about:blank", width=1400, height=1000, **self.context)["targetId"]
+        self.session = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(domain + ".enable")
         if not javascript:
@@ -55,22 +85,10 @@ class Page:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.from_us)
-        os.close(self.from_browser)
-        shutil.rmtree(self.profile, ignore_errors=True)
+        self.session = {}
+        self.call("Target.disposeBrowserContext", **self.context)
 
     # messages
-
-    def receive(self):
-        while b"\0" not in self.rest:
-            more = os.read(self.from_browser, 1 << 20)
-            if not more:
-                raise Failed("the browser has ended")
-            self.rest += more
-        line, self.rest = self.rest.split(b"\0", 1)
-        return json.loads(line)
 
     def note(self, message):
         kind, p = message.get("method"), message.get("params", {})
@@ -84,17 +102,14 @@ class Page:
             self.requests.append(p["request"]["url"])
 
     def call(self, method, **params):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": params}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self.from_us, json.dumps(message).encode() + b"\0")
+        number = Browser.one.send(method=method, params=params, **self.session)
         while True:
-            answer = self.receive()
-            if answer.get("id") == self.number:
+            answer = Browser.one.receive()
+            if answer.get("id") == number:
                 expect("error" not in answer, "%s: %s", method, answer.get("error"))
                 return answer["result"]
-            self.note(answer)
+            if answer.get("sessionId") == self.session.get("sessionId"):
+                self.note(answer)
 
     # what tests do
 
@@ -143,10 +158,6 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", **at)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
-
-    def screenshot(self, path):
-        with open(path, "wb") as f:
-            f.write(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def is_clean(self):
         """No error, and no request but for the page itself."""
