@@ -317,6 +317,8 @@ def write_svs(path, rgb, quality=QUALITY):
 # --- cohorts ---
 
 class Work:
+    ending, conversion = ".svs", ("--codec", "jpeg")
+
     def __init__(self, o, tissues, pens):
         self.o, self.tissues, self.pens = o, tissues, pens
         for part in ("slides", "stores", "results"):
@@ -337,9 +339,9 @@ class Work:
 
     def compute(self, names):
         program = lambda p: os.path.join(self.o.build, p)
-        svs = [os.path.join(self.o.keep, "slides", n + ".svs") for n in names]
+        slides = [os.path.join(self.o.keep, "slides", n + self.ending) for n in names]
         stores, results = os.path.join(self.o.keep, "stores"), os.path.join(self.o.keep, "results")
-        subprocess.run([program("wsi2h5"), "-q", "--codec", "jpeg", "-o", stores, *svs], check=True)
+        subprocess.run([program("wsi2h5"), "-q", *self.conversion, "-o", stores, *slides], check=True)
         subprocess.run([program("h5spec"), "run", "-q", "--device", "cpu", "-o", results] +
                        [os.path.join(stores, n + ".h5") for n in names], check=True, stderr=subprocess.DEVNULL)
 
@@ -380,20 +382,22 @@ def judge(work, title, good, bad, group=False):
     return len(found), len(false), kinds
 
 
+def named(row, right):
+    """"right: reason", "found: reason" or "MISSED: what is near" of a slide whose reason names a defect by these words."""
+    if row["verdict"] == "pass":
+        return "MISSED: " + strongest(row)
+    first = row["reasons"].split("; ")[0]
+    return ("right: " if re.search(right, first) else "found: ") + first[:130]
+
+
 def judge_kinds(work, t, kinds):
-    """Of each kind "right", "found: reason" or "MISSED: what is near"; and the good slides that are not passed."""
+    """What named() says of each kind; and the good slides that are not passed."""
     good = [work.make(t, "good", k) for k in range(GOOD)]
     bad = {kind: work.make(t, kind, 0) for kind in kinds}
     work.compute(good + list(bad.values()))
     rows = work.report(good, False)[0]
     false = ["%s: %s" % (n, rows[n]["reasons"]) for n in good if rows[n]["verdict"] != "pass"]
-    said = {}
-    for kind, name in bad.items():
-        row = work.report(good + [name], False)[0][name]
-        first = row["reasons"].split("; ")[0]
-        said[kind] = "MISSED: " + strongest(row) if row["verdict"] == "pass" else \
-            "right" if re.search(KINDS[kind][1], first) else "found: " + first[:110]
-    return said, false
+    return {kind: named(work.report(good + [name], False)[0][name], KINDS[kind][1]) for kind, name in bad.items()}, false
 
 
 def print_kinds(work, kinds=KINDS):
@@ -403,13 +407,13 @@ def print_kinds(work, kinds=KINDS):
     print("| kind | %s |\n| --- %s|" % (" | ".join(names), "| --- " * len(names)))
     for kind in kinds:
         print("| %s | %s |" % (kind, " | ".join(c[kind].split(":")[0] for c in columns)))
-    count = lambda what: ["%d of %d" % (sum(what in v for v in c.values()), len(kinds)) for c in columns]
-    missed = ["%d of %d" % (sum("MISSED" not in v for v in c.values()), len(kinds)) for c in columns]
+    count = lambda what: ["%d of %d" % (sum(v.startswith(what) for v in c.values()), len(kinds)) for c in columns]
+    missed = ["%d of %d" % (sum(not v.startswith("MISSED") for v in c.values()), len(kinds)) for c in columns]
     print("| **found** | %s |\n| **right words** | %s |\n| **false** | %s |\n" % (
         " | ".join(missed), " | ".join(count("right")), " | ".join("%d of %d" % (len(f), GOOD) for f in false)))
     for name, column, wrong in zip(names, columns, false):
         for kind, words in column.items():
-            if words != "right":
+            if not words.startswith("right"):
                 print("%s, %s: %s" % (name, kind, words))
         for words in wrong:
             print("%s, FALSE: %s" % (name, words))

@@ -5,10 +5,8 @@ A picture is cut to the square of the folder's smallest side, at most MOST px; a
 With glass it lies in a random outline on made glass (gray 243, noise of 1 level), mirrored where it ends. Every third picture
 is kept for defects.
 """
-import csv
 import os
 import re
-import subprocess
 
 import numpy as np
 from PIL import Image
@@ -85,6 +83,7 @@ class Set:
         smallest = min(min(self.size_of(p)) for p in self.paths)
         made.SIZE = min(MOST, smallest) if not o.glass else 1152
         self.work = made.Work(o, [], [])
+        self.work.ending, self.work.conversion = ".svs" if o.glass else ".png", ()
 
     @staticmethod
     def size_of(path):
@@ -117,7 +116,7 @@ class Set:
 
     def make(self, k, kind):
         name = "%s=%s-%03d" % ("glass" if self.o.glass else "plain", re.sub("[ ,.]", "_", kind), k)
-        path = os.path.join(self.o.keep, "slides", name + (".svs" if self.o.glass else ".png"))
+        path = os.path.join(self.o.keep, "slides", name + self.work.ending)
         if not os.path.exists(path):
             rgb = self.slide(k, kind)
             if self.o.glass:
@@ -125,22 +124,6 @@ class Set:
             else:
                 Image.fromarray(rgb).save(path)
         return name
-
-    def compute(self, names):
-        files = [os.path.join(self.o.keep, "slides", n + (".svs" if self.o.glass else ".png")) for n in names]
-        stores, results = (os.path.join(self.o.keep, part) for part in ("stores", "results"))
-        program = lambda p: os.path.join(self.o.build, p)
-        subprocess.run([program("wsi2h5"), "-q", "-o", stores, *files], check=True, stderr=subprocess.DEVNULL)
-        subprocess.run([program("h5spec"), "run", "-q", "--device", "cpu", "-o", results, *(os.path.join(stores, n + ".h5") for n in names)],
-                       check=True, stderr=subprocess.DEVNULL)
-
-
-def judge(work, good, bad, kind):
-    row = work.report(good + [bad], False)[0][bad]
-    if row["verdict"] == "pass":
-        return "MISSED: " + made.strongest(row)
-    first = row["reasons"].split("; ")[0]
-    return ("right: " if re.search(KINDS[kind][1], first) else "found: ") + first[:130]
 
 
 def run(o):
@@ -151,14 +134,14 @@ def run(o):
     skipped = ("mostly glass",) if o.glass else ("glass only", "mostly glass")
     kinds = [k for k in KINDS if k not in skipped and (o.kinds is None or re.search(o.kinds, k))]
     bad = {(kind, d): s.make(kept[(2 * i + d) % len(kept)], kind) for i, kind in enumerate(kinds) for d in range(o.draws)}
-    s.compute(sorted(set(good) | set(bad.values())))
+    s.work.compute(sorted(set(good) | set(bad.values())))
     rows, two = s.work.report(good, False)
     false = ["%s: %s" % (n, rows[n]["reasons"][:150]) for n in good if rows[n]["verdict"] != "pass"]
     print("\n## %s%s: %d good slides, %d kept for defects; %d of %d good slides not passed" % (
         os.path.basename(o.real.rstrip("/")), " on glass" if o.glass else "", len(good), len(kept), len(false), len(good)))
     for line in false + two:
         print("FALSE, " + line)
-    said = {key: judge(s.work, good, name, key[0]) for key, name in bad.items()}
+    said = {key: made.named(s.work.report(good + [name], False)[0][name], KINDS[key[0]][1]) for key, name in bad.items()}
     for (kind, d), words in said.items():
         print("| %s | %d | %s |" % (kind, d, words))
     found = sum(not w.startswith("MISSED") for w in said.values())
