@@ -62,7 +62,7 @@ def test_kinds_are_found_in_right_words():
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         (said,), _ = cohorts.print_kinds(work, {k: cohorts.KINDS[k] for k in ("glass only", "swapped", "rows 12, 2", "dust")})
-    expect(said["glass only"] == said["swapped"] == said["rows 12, 2"] == "right", "%s", said)
+    expect(all(said[kind].startswith("right: ") for kind in ("glass only", "swapped", "rows 12, 2")), "%s", said)
     says(text.getvalue(), "| glass only | right |", "of 4 |", "of 14 |")
 
 
@@ -102,20 +102,6 @@ def test_the_glass_of_jpeg_tiles_shows_what_is_planted():
         with h5py.File(store(path), "r") as f:
             got = {k: f.attrs[k] for k in ("glass_rows", "glass_columns", "glass_grain")}
             expect(f.attrs["glass_std"] > 0.5 and all((v > 0.9) == (k == name) for k, v in got.items()), "%s: %s", kind, got)
-
-
-def test_defects_are_what_they_are_called():
-    cohorts = bench()
-    sharp = cohorts.load(bench.path)[:640, :640]
-    everywhere = np.ones((640, 640), bool)
-    rng = np.random.default_rng(1)
-    fine = lambda rgb: float(np.abs(np.diff(rgb.mean(2), axis=0)).mean())
-    expect(fine(cohorts.plant("blur 3", sharp, everywhere, rng, [])) < fine(sharp) / 2, "blur")
-    half = cohorts.plant("half at 3", sharp, everywhere, rng, [])
-    expect((half[:320] == sharp[:320]).all() and fine(half[340:]) < fine(sharp[340:]) / 2, "half")
-    expect(0 < (cohorts.plant("disc", sharp, everywhere, rng, []) != sharp).any(2).mean() < 0.5, "disc")
-    expect((cohorts.plant("good", sharp, everywhere, rng, []) == sharp).all(), "good")
-    expect(0.02 < cohorts.outline(rng, 0.05).mean() < 0.08, "share of tissue")
 
 
 main(globals(), "ci")
