@@ -12,7 +12,6 @@
  *     --stride S        px (128)
  *     --mpp M           um per px (0.25)
  *     --vendor V        (aperio)
- *     --version V       of the format, 2 or 3 (3)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
  *     --noise           spectra are noisy sums of 256 windows, as real ones (needs as many windows)
