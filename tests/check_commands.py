@@ -155,17 +155,10 @@ def test_list_from_stdin():
         expect(p.returncode == 0 and sorted(stores_in(out)) == ["a.h5", "b.h5"], "%s", p.stderr)
 
 
-def test_json_of_lookup_and_tune():
+def test_json_of_lookup():
     a, b = stores(2)
     rows = json_lines(run(H5SPEC, "lookup", "--json", a, b).out)
     expect(rows == [{"input": s, "kind": "store", "start": k, "end": k} for k, s in ((1, a), (2, b))], "%s", rows)
-    rows = json_lines(run(H5SPEC, "tune", "--json", a, b).out)
-    expect([r["input"] for r in rows] == [a, b], "%s", rows)
-    for r in rows:
-        expect(r["group_bytes"] >= 1 << 20 and r["group_bytes"] % (1 << 20) == 0, "%s", r)
-        expect({s["threads"] for s in r["sizes"]} == {1, 2} and all(s["warm_mb_per_s"] > 0 for s in r["sizes"]), "%s", r)
-    p = run(H5SPEC, "tune", "--json", a, "/nowhere/x.h5", status=1)
-    expect(len(json_lines(p.out)) == 1, p.out)
 
 
 # --- the same slide twice ---

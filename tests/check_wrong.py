@@ -654,7 +654,7 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
                 [H5SPEC, "report", "--names", "number", "--list", results, "-o", out + "/p.html"],
                 [H5SPEC, "map", "--slide", "good", "--list", results, "-o", out + "/maps"], [H5SPEC, "compare", r, r],
                 [WSI2H5, "--list", slides, "-o", out]]
-    commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup", "tune")]
+    commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup")]
     said = []
     for argv in commands:
         for ran, place in failing_allocations(argv, None, first=20):

@@ -10,7 +10,6 @@
  */
 #include "common/base/cli.h"
 #include "common/base/clock.h"
-#include "common/base/json.h"
 #include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/pipe.h"
@@ -39,7 +38,6 @@ struct tune {
     int threads;
     double open_seconds, list_seconds; /* list_seconds: per chunk */
     bool cold;                         /* the kernel does drop the file's pages */
-    FILE *json;                        /* takes rows of JSON; NULL: they are printed as text */
     int64_t row, end, col;             /* where source is */
 };
 
@@ -218,27 +216,6 @@ static void print_row(const struct row *r)
     fflush(stdout);
 }
 
-/* a / b, or null. */
-static void json_ratio(FILE *f, const char *name, double a, double b)
-{
-    fprintf(f, ", \"%s\": ", name);
-    if (a > 0 && b > 0)
-        fprintf(f, "%.4g", a / b);
-    else
-        fputs("null", f);
-}
-
-static void json_row(FILE *f, const struct row *r)
-{
-    fprintf(f, "%s{\"bytes\": %.0f, \"rows\": %" PRId64 ", \"threads\": %d",
-            ftell(f) > 0 ? ", " : "", r->bytes, r->rows, r->threads);
-    json_ratio(f, "cold_mb_per_s", r->bytes / 1e6, r->cold);
-    json_ratio(f, "warm_mb_per_s", r->bytes / 1e6, r->warm);
-    json_ratio(f, "cold_speedup", r->cold_windows, r->cold);
-    json_ratio(f, "warm_speedup", r->warm_windows, r->warm);
-    fputc('}', f);
-}
-
 /* Prints the lines of one size; *speed gets the bytes per second of a task with one such group. */
 static int print_size(struct tune *t, int64_t n, double *speed, struct err *e)
 {
@@ -255,10 +232,7 @@ static int print_size(struct tune *t, int64_t n, double *speed, struct err *e)
         r.threads = j;
         r.cold = t->cold ? r.cold : 0;
         r.cold_windows = t->cold ? r.cold_windows : 0;
-        if (t->json)
-            json_row(t->json, &r);
-        else
-            print_row(&r);
+        print_row(&r);
         if (j == t->threads)
             break;
     }
@@ -344,25 +318,15 @@ static void print_head(const struct tune *t)
     printf("%9s %7s %7s %9s %9s %23s\n", "", "", "", "MB/s", "MB/s", "over single windows");
 }
 
-/* The end of the table, or the JSON line: all sizes are in `sizes`. The size is in whole MiB. */
-static void print_end(const struct tune *t, const char *sizes, int64_t bytes, double best)
+/* The size is in whole MiB. */
+static void print_end(const struct tune *t, int64_t bytes, double best)
 {
-    const int64_t mib = (bytes >> 20) + 1;
-    if (!t->json) {
-        printf("within a tenth of the fastest (%.0f MB/s with %d threads, %s, opening and listing "
-               "included):\n--group-bytes %" PRId64 "M\n",
-               best / 1e6, t->threads, t->cold ? "cold" : "warm", mib);
-        return;
-    }
-    json_begin("input", store_path(t->store));
-    json_text("kind", "store");
-    printf(", \"codec\": \"%s\", \"open_seconds\": %.6f, \"list_seconds_per_chunk\": %.9f, "
-           "\"cold\": %s, \"group_bytes\": %" PRId64 ", \"mb_per_s\": %.4g, \"sizes\": [%s]}\n",
-           store_info(t->store)->codec->name, t->open_seconds, t->list_seconds,
-           t->cold ? "true" : "false", mib << 20, best / 1e6, sizes);
+    printf("within a tenth of the fastest (%.0f MB/s with %d threads, %s, opening and listing "
+           "included):\n--group-bytes %" PRId64 "M\n",
+           best / 1e6, t->threads, t->cold ? "cold" : "warm", (bytes >> 20) + 1);
 }
 
-/* Measures all sizes and prints them; the JSON rows go to t->json. */
+/* Measures all sizes and prints them. */
 static int measure_sizes(struct tune *t, int64_t *bytes, double *best, struct err *e)
 {
     const struct store_info *i = store_info(t->store);
@@ -384,36 +348,28 @@ static int measure_sizes(struct tune *t, int64_t *bytes, double *best, struct er
     return 0;
 }
 
-static int print_all(struct tune *t, bool json, struct err *e)
+static int print_all(struct tune *t, struct err *e)
 {
-    char *sizes = NULL;
-    size_t n_sizes = 0;
     int64_t bytes;
     double best;
-    if (json)
-        t->json = memory_stream(&sizes, &n_sizes);
-    else
-        print_head(t);
-    const int r = measure_sizes(t, &bytes, &best, e);
-    if (json)
-        memory_stream_end(t->json);
-    if (r == 0)
-        print_end(t, sizes, bytes, best);
-    free(sizes);
-    return r;
+    print_head(t);
+    if (measure_sizes(t, &bytes, &best, e))
+        return -1;
+    print_end(t, bytes, best);
+    return 0;
 }
 
 /*
  * Reads parts of a store as groups of growing size, from one row of chunks to 1 GiB of pixels (or
  * the whole store), with 1, 2, 4 ... `threads` threads, warm, and also cold if the kernel drops the
  * file's pages. Compares each with reading the windows in it one by one. Prints the table and the
- * best --group-bytes for wsi2h5 on stdout, or all of it as one JSON line. -1 if the store is
- * damaged or cannot be read; the message names it.
+ * best --group-bytes for wsi2h5 on stdout. -1 if the store is damaged or cannot be read; the
+ * message names it.
  */
-static int tune(const char *path, int threads, bool json, struct err *e)
+static int tune(const char *path, int threads, struct err *e)
 {
     struct tune t = {.threads = threads, .fd = -1};
-    int r = open_all(&t, path, e) || print_all(&t, json, e) ? -1 : 0;
+    int r = open_all(&t, path, e) || print_all(&t, e) ? -1 : 0;
     close_all(&t);
     return r;
 }
@@ -424,7 +380,7 @@ int tune_main(struct options *o)
     int status = EXIT_DONE;
     stop_catch_signals();
     for (int k = 0; k < o->files.n && !stop_signal(); k++)
-        if (tune(o->files.paths[k], o->threads, o->json, &e)) {
+        if (tune(o->files.paths[k], o->threads, &e)) {
             fflush(stdout);
             status = cli_worst(status, cli_failed(&e));
         }

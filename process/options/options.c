@@ -194,8 +194,7 @@ static const struct command_option verify_rows[] = {
 static const struct command_option lookup_rows[] = {
     LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
 
-static const struct command_option tune_rows[] = {
-    LIST, JSON("Output", "print one JSON line per store instead of the table"), COMMAND_LAST_ROWS};
+static const struct command_option tune_rows[] = {COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
 {
