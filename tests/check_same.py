@@ -95,7 +95,7 @@ plot       h5spec plot --json --title T&t --map --feature fine --colours=-60:-10
 curves     h5spec plot --slide r* --slide t* --slide bad -o {out}/p.svg {plain}/table.h5
 band       h5spec plot -o {out}/p.svg {corpus}
 map        h5spec map --json --format all --feature all --slide rgb --slide bad -o {out} {kept}
-blend      h5spec map --json --format all --feature focus_db,mean_db --blend cos --cell 32 --opacity 30 -o {out} {kept}/ycbcr.h5
+blend      h5spec map --json --format all --feature focus_db,mean_db --blend cos --cell 32 -o {out} {kept}/ycbcr.h5
 tent       h5spec map --json --format csv,tiff,png --feature std_db --blend tent --colours 5:20 -o {out} {roi}
 class      h5spec map --json --format geojson --feature mean_db --class Bright --above 44 -o {out} {plain}/rgb.h5 {plain}/tall.h5
 blurred    h5spec map --json --format geojson --feature fine_db --class Blur --blend gauss -o {out} {plain}/section.h5 {plain}/rgb.h5

@@ -25,8 +25,8 @@ struct arguments {
     struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
     bool json;
-    bool format, opacity, quiet; /* given */
-    bool blend, memory, idle;    /* the same */
+    bool format, quiet;       /* given */
+    bool blend, memory, idle; /* the same */
 };
 
 /* --- options that take more than a value --- */
@@ -186,15 +186,12 @@ static const struct command_option rows[] = {
     {NULL, 0, "memory", "BYTES",
      "for the cells of --scores; where they need more, FILE is read several times",
      COMMAND_BYTES(setup.scores.memory, 1 << 16, INT64_C(1) << 40), COMMAND_GIVEN(memory)},
-    {NULL, 0, "opacity", "PERCENT", "opacity of overlays", COMMAND_INT(setup.opacity, 0, 100),
-     COMMAND_GIVEN(opacity)},
     COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
 {
     *(struct arguments *)ctx = (struct arguments){
-        .setup = {
-            .below = NAN, .above = NAN, .opacity = 60, .scores = {.idle = 60, .memory = 64 << 20}}};
+        .setup = {.below = NAN, .above = NAN, .scores = {.idle = 60, .memory = 64 << 20}}};
 }
 
 const struct command map_options = {
@@ -333,8 +330,6 @@ static int check(struct arguments *a, struct err *e)
                        s->high, least, s->scores.path ? "" : " dB");
     if (s->range && !s->formats[MAP_PNG] && !s->formats[MAP_OVERLAY])
         return err_set(e, "--colours has no effect without pictures");
-    if (a->opacity && !s->formats[MAP_OVERLAY])
-        return err_set(e, "--opacity has no effect without --format overlay");
     return 0;
 }
 

@@ -45,7 +45,6 @@ struct map_setup {
     double below, above;    /* what belongs to the regions; NAN: not given */
     bool range;             /* low and high are given, for the only feature */
     double low, high;
-    int64_t opacity; /* of overlays, percent */
     struct map_scores_setup scores;
 };
 
@@ -78,7 +77,6 @@ struct map_done {
 struct map_picture_setup {
     int map;          /* a feature (map_source.h) */
     double low, high; /* ends of the colours */
-    int opacity;      /* of an overlay, 0 to 255 */
 };
 
 int map_picture_draw(const struct map_slide *m, const struct map_picture_setup *p, FILE *f,

@@ -437,8 +437,9 @@ int map_picture_draw(const struct map_slide *m, const struct map_picture_setup *
 }
 
 enum {
-    OVERLAY_LEVEL = 1,    /* of deflate: rows repeat, so more does not help */
-    OVERLAY_WIDTH = 2048, /* px, at most */
+    OVERLAY_LEVEL = 1,     /* of deflate: rows repeat, so more does not help */
+    OVERLAY_WIDTH = 2048,  /* px, at most */
+    OVERLAY_OPACITY = 153, /* of 255: 60 % */
 };
 
 static int64_t height_for(int64_t w, int64_t slide_width, int64_t slide_height)
@@ -493,7 +494,7 @@ static int begin(struct overlay *o, const struct map_picture_setup *p, FILE *f, 
     uint32_t palette[COLOURS_PALETTE];
     char title[1100];
     overlay_size(m->s.width, m->s.height, &o->width, &o->height);
-    colours_palette(palette, p->opacity);
+    colours_palette(palette, OVERLAY_OPACITY);
     text_fit(title, sizeof title, m->s.name, text_columns(m->s.name));
     const struct png_file_text texts[] = {{"Title", title},
                                           {"Description", map_feature_name(m, p->map)}};

@@ -155,10 +155,7 @@ struct content {
 static int write_content(const struct content *c, struct text_file *file, struct err *e)
 {
     const struct map_setup *o = c->setup;
-    struct map_picture_setup p = {.map = c->maps[0],
-                                  .low = o->low,
-                                  .high = o->high,
-                                  .opacity = (int)(o->opacity * 255 + 50) / 100};
+    struct map_picture_setup p = {.map = c->maps[0], .low = o->low, .high = o->high};
     if (!o->range)
         map_feature_range(c->m, p.map, &p.low, &p.high);
     switch (c->format) {
