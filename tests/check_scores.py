@@ -353,10 +353,10 @@ def test_wrong_options():
     path = table(patches(5))
     result = spectrum(store(made("--size", "%dx%d" % SIZE, name="scores")))
     for options, words in ((("--blend", "none"), "--blend none"), (("--slide-size", "12"), "WIDTHxHEIGHT"), (("--slide-size", "0x5"), "WIDTHxHEIGHT"),
-                           (("--idle", "3"), "without --follow"), (("--slide-size", "5x5", result), "without a store or result"),
+                           (("--slide-size", "5x5", result), "without a store or result"),
                            (("--slide", "a", "--slide", "b"), "once"), ((result, result), "one slide")):
         says(run(H5SPEC, "map", "--scores", path, "-o", tmp(), *options, status=2).err, words)
-    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--follow",), ("--idle", "5"), ("--memory", "1M")):
+    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--follow", "5"), ("--memory", "1M")):
         says(run(H5SPEC, "map", "-o", tmp(), *option, result, status=2).err, option[0] + " has no effect without --scores")
     says(run(H5SPEC, "map", "--scores", path, "--feature", "tumour", "-o", tmp(), status=1).err, "has no column tumour")
 
@@ -367,7 +367,7 @@ def growing(path, rows, *options, last="#end\n", status=0, pause=0.05, parts=6):
     """Follows a file that appears and grows, in pieces that end anywhere; returns the folder and what was there meanwhile."""
     out = tmp("follow")
     text = "x,y,size,score\n" + "".join("%d,%d,%d,%s\n" % r for r in rows) + last
-    p = subprocess.Popen([H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "--follow", "--format", "csv,geojson", "-o", out, *options],
+    p = subprocess.Popen([H5SPEC, "map", "--scores", path, "--slide-size", "1500x1100", "--format", "csv,geojson", "-o", out, *options],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     seen = []
 
@@ -399,13 +399,13 @@ growing.most = math.inf
 def test_a_file_that_grows_gives_the_maps_of_the_whole_file():
     rows = patches(200)
     want = draw(table(rows), formats="csv,geojson")
-    for options, last in ((("--idle", "30"), "#end\n"), (("--idle", "0.5"), "")):
+    for options, last in ((("--follow", "30"), "#end\n"), (("--follow", "0.5"), "")):
         path = os.path.join(tmp(), "slide.csv")
         out, seen = growing(path, rows, *options, last=last)
         same(want, out)
         expect(all(not j["partial"] for j in seen), "a strict run shows maps that change")
     path = os.path.join(tmp(), "slide.csv")
-    out, seen = growing(path, rows, "--partial", "--idle", "30", pause=0.4)
+    out, seen = growing(path, rows, "--partial", "--follow", "30", pause=0.4)
     same(want, out)
     counts = [j["patches"] for j in seen if j["partial"]]
     expect(counts and counts == sorted(counts) and counts[0] < 200, "%s", counts)
@@ -414,20 +414,20 @@ def test_a_file_that_grows_gives_the_maps_of_the_whole_file():
 
 def test_following_ends_with_a_reason():
     rows = patches(30)
-    says(run(H5SPEC, "map", "--scores", os.path.join(tmp(), "never.csv"), "--follow", "--idle", "0.2", "-o", tmp(), status=1).err, "No such file")
+    says(run(H5SPEC, "map", "--scores", os.path.join(tmp(), "never.csv"), "--follow", "0.2", "-o", tmp(), status=1).err, "No such file")
     np.save(os.path.join(tmp(), "a.npy"), np.array(rows))
     npy = os.path.join(tmp(), "a.npy")
     np.save(npy, np.array(rows))
-    says(run(H5SPEC, "map", "--scores", npy, "--follow", "-o", tmp(), status=1).err, "only CSV")
+    says(run(H5SPEC, "map", "--scores", npy, "--follow", "60", "-o", tmp(), status=1).err, "only CSV")
     path = table(rows)
     out = tmp("shrinks")
-    p = subprocess.Popen([H5SPEC, "map", "--scores", path, "--follow", "-o", out], stderr=subprocess.PIPE)
+    p = subprocess.Popen([H5SPEC, "map", "--scores", path, "--follow", "60", "-o", out], stderr=subprocess.PIPE)
     wait_until_caught(p, signal.SIGTERM)
     time.sleep(0.3)
     os.truncate(path, 20)
     says(p.communicate(timeout=TIMEOUT)[1].decode(), "became shorter")
     expect(p.returncode == 1 and os.listdir(out) == [], "%d, %s", p.returncode, os.listdir(out))
-    p = subprocess.Popen([H5SPEC, "map", "--scores", table(rows), "--follow", "-o", out], stderr=subprocess.PIPE)
+    p = subprocess.Popen([H5SPEC, "map", "--scores", table(rows), "--follow", "60", "-o", out], stderr=subprocess.PIPE)
     wait_until_caught(p, signal.SIGTERM)
     p.terminate()
     says(p.communicate(timeout=TIMEOUT)[1].decode(), "stopped by signal")

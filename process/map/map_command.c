@@ -25,8 +25,8 @@ struct arguments {
     struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
     bool json;
-    bool format, quiet;       /* given */
-    bool blend, memory, idle; /* the same */
+    bool format, quiet; /* given */
+    bool blend, memory; /* the same */
 };
 
 /* --- options that take more than a value --- */
@@ -172,12 +172,10 @@ static const struct command_option rows[] = {
     {NULL, 0, "slide-size", "WxH",
      "size of the slide at level 0, px, without a RESULT (default: as far as the patches reach)",
      COMMAND_CALL(set_size)},
-    {NULL, 0, "follow", NULL,
-     "wait while FILE, a CSV table, grows: until it has a line #end, or has not grown for --idle "
-     "seconds. With --partial the maps are written again and again meanwhile",
-     COMMAND_FLAG(setup.scores.follow)},
-    {NULL, 0, "idle", "SECONDS", "FILE is complete when it has not grown for this long",
-     COMMAND_REAL(setup.scores.idle, 0.1, 1e6), COMMAND_GIVEN(idle)},
+    {NULL, 0, "follow", "SECONDS",
+     "wait while FILE, a CSV table, grows: until it has a line #end, or has not grown for SECONDS. "
+     "With --partial the maps are written again and again meanwhile",
+     COMMAND_REAL(setup.scores.follow, 0.1, 1e6)},
     {"Advanced", 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "
      "which all weights give the same if the stride is half a window). Scores: any (default: 32 px "
@@ -190,8 +188,8 @@ static const struct command_option rows[] = {
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx = (struct arguments){
-        .setup = {.below = NAN, .above = NAN, .scores = {.idle = 60, .memory = 64 << 20}}};
+    *(struct arguments *)ctx =
+        (struct arguments){.setup = {.below = NAN, .above = NAN, .scores = {.memory = 64 << 20}}};
 }
 
 const struct command map_options = {
@@ -251,12 +249,11 @@ static int check_single(struct arguments *a, int format, struct err *e)
 static int check_no_scores(const struct arguments *a, struct err *e)
 {
     const struct map_scores_setup *s = &a->setup.scores;
-    const char *option = s->patch    ? "--patch"
-                         : s->width  ? "--slide-size"
-                         : s->follow ? "--follow"
-                         : a->idle   ? "--idle"
-                         : a->memory ? "--memory"
-                                     : NULL;
+    const char *option = s->patch        ? "--patch"
+                         : s->width      ? "--slide-size"
+                         : s->follow > 0 ? "--follow"
+                         : a->memory     ? "--memory"
+                                         : NULL;
     if (option)
         return err_set(e, "%s has no effect without --scores", option);
     if (a->files.n == 0)
@@ -281,8 +278,6 @@ static int check_scores(struct arguments *a, struct err *e)
         return err_set(e, "--slide-size is for scores without a store or result");
     if (s->n_patterns > 1)
         return err_set(e, "--scores is for one slide; give --slide once");
-    if (a->idle && !s->scores.follow)
-        return err_set(e, "--idle has no effect without --follow");
     return 0;
 }
 

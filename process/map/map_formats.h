@@ -25,8 +25,7 @@ struct map_scores_setup {
     char **names;     /* [n_names] values that are wanted; owned by the command */
     int n_names;
     int64_t patch, width, height, memory; /* score_map.h */
-    bool follow;
-    double idle; /* s */
+    double follow; /* s without growth that end the file (map_write.h); 0: it is complete */
 };
 
 struct map_setup {

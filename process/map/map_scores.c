@@ -112,7 +112,7 @@ static int look(struct map_follow *f, struct err *e)
 
 static bool is_complete(const struct map_follow *f)
 {
-    return f->ended || clock_now() - f->changed >= f->o->idle;
+    return f->ended || clock_now() - f->changed >= f->o->follow;
 }
 
 /* Waits until the file has grown: 0, maps may be made of its first `whole` bytes; or is complete:
@@ -296,7 +296,7 @@ int map_scores_write(const struct map_setup *setup, struct map_done *done, struc
         return -1;
     if (map_format_of_file(setup->output) < 0 && folder_make(setup->output, e))
         return -1;
-    if (setup->scores.follow && follow(setup, &s, e))
+    if (setup->scores.follow > 0 && follow(setup, &s, e))
         return -1;
     return write_maps(setup, &s, -1, done, e);
 }

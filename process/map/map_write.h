@@ -33,9 +33,9 @@ int map_output(const struct map_setup *setup, const struct map_slide *m, const i
  * slide of the name that --slide gives, or of the name of the file of scores.
  *
  * --follow waits while the file grows. It is complete when it has a line "#end", or when
- * nothing was appended for some time. With --partial the maps
- * are written again and again meanwhile, marked as partial; else once. Either way the last maps are
- * those that a run without --follow makes of the whole file.
+ * nothing was appended for that many seconds. With --partial the maps are written again and again
+ * meanwhile, marked as partial; else once. Either way the last maps are those that a run without
+ * --follow makes of the whole file.
  */
 
 /* Writes the maps. -1: nothing was written, or it was stopped by a signal. */
