@@ -117,12 +117,6 @@ def test_slides_with_other_names_are_matched_by_quickhash():
     expect({(s["slide"], s["slide_b"]) for s in back["slides"]} == {("a-none", "x-deflate"), ("y", "y")}, "%s", back)
 
 
-def test_quiet():
-    a, b = pair()
-    p = run(H5SPEC, "compare", "-q", a, b)
-    expect(p.err == "" and p.out == run(H5SPEC, "compare", a, b).out, "%s", p.err)
-
-
 def test_a_folder_is_to_be_merged_first():
     a, _ = pair()
     p = run(H5SPEC, "compare", a, os.path.dirname(a), status=2)

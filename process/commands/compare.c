@@ -460,7 +460,7 @@ enum { LEAST_COLUMNS = 20, MOST_COLUMNS = 48 }; /* of the names in the table */
 struct arguments {
     const char *paths[2], *pairs;
     double limit; /* NaN: none */
-    bool json, quiet;
+    bool json;
 };
 
 #define ARGUMENTS struct arguments
@@ -474,7 +474,6 @@ static const struct command_option rows[] = {
      "if a slide is in one result only, or if no slide is in both",
      COMMAND_REAL(limit, 0, 2000)},
     {NULL, 0, "json", NULL, "print one JSON line instead of the table", COMMAND_FLAG(json)},
-    {NULL, 'q', "quiet", NULL, "print errors only, besides the table", COMMAND_FLAG(quiet)},
     COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
@@ -739,8 +738,7 @@ static int print_all(const struct arguments *a, const struct compare *c)
         print_json(a, c);
     else
         print_table(a, c);
-    if (!a->quiet)
-        last_line(a, c);
+    last_line(a, c);
     if (c->n == 0)
         cli_say("nothing was compared: no slide of A is in B; --pairs FILE.csv names pairs");
     return c->n > 0 && (isnan(a->limit) || is_within(c, a->limit)) ? EXIT_DONE : EXIT_PART;
