@@ -34,11 +34,6 @@ def plot(*argv, status=0, name="p.svg"):
     return path, run(H5SPEC, "plot", "-o", path, *argv, status=status)
 
 
-def test_json_says_what_was_drawn():
-    path, p = plot("--json", *corpus(3))
-    expect(json.loads(p.out) == {"output": path, "kind": "plot", "slides": 3}, "%s", p.out)
-
-
 # --- numbers ---
 
 

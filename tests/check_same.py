@@ -91,7 +91,7 @@ verify     h5spec verify --json {keep} {zstd2} {plain} {gray}
 quick      h5spec verify --quick {keep} {none} {corpus}
 lookup     h5spec lookup {lz4} {none}
 lookup2    h5spec lookup --json {lz4} {none}
-plot       h5spec plot --json --title T&t --map --feature fine --colours=-60:-10 -o {out}/p.svg {plain}/rgb.h5
+plot       h5spec plot --title T&t --map --feature fine --colours=-60:-10 -o {out}/p.svg {plain}/rgb.h5
 curves     h5spec plot --slide r* --slide t* --slide bad -o {out}/p.svg {plain}/table.h5
 band       h5spec plot -o {out}/p.svg {corpus}
 map        h5spec map --json --format all --feature all --slide rgb --slide bad -o {out} {kept}

@@ -6,7 +6,6 @@
  */
 #include "common/base/cli.h"
 #include "common/base/command.h"
-#include "common/base/json.h"
 #include "common/base/path.h"
 #include "common/base/publish.h"
 #include "common/base/stop.h"
@@ -416,13 +415,11 @@ static int make(struct plot *p, struct err *e)
     return svg_write(&p->svg, o->output, e);
 }
 
-/* Draws and publishes the picture; *slides gets how many it shows. On failure no file is created or
- * changed. */
-static int plot_write(const struct plot_setup *setup, int64_t *slides, struct err *e)
+/* Draws and publishes the picture. On failure no file is created or changed. */
+static int plot_write(const struct plot_setup *setup, struct err *e)
 {
     struct plot p = {.setup = setup};
     const int bad = svg_check_target(setup->output, e) || make(&p, e) ? -1 : 0;
-    *slides = p.c.n;
     svg_end(&p.svg);
     plot_histogram_free(&p.histogram);
     curves_free(&p.c);
@@ -436,7 +433,6 @@ struct arguments {
     struct plot_setup setup;
     struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
-    bool json;
 };
 
 static int set_feature(void *ctx, const char *name, struct err *e)
@@ -464,8 +460,6 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.output)},
     {NULL, 0, "title", "TEXT", "title; '' for none (default: the slide, or the number of slides)",
      COMMAND_TEXT(setup.title)},
-    {NULL, 0, "json", NULL, "print one JSON line: the picture and how many slides it shows",
-     COMMAND_FLAG(json)},
     {"Input", 0, "slide", "NAME",
      "draw only slides of this name; a pattern such as 'TCGA-A1*' matches several; may be "
      "repeated",
@@ -536,16 +530,7 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();
-    int64_t slides;
-    if (plot_write(&a->setup, &slides, &e))
-        return cli_failed(&e);
-    if (a->json) {
-        json_begin("output", a->setup.output);
-        json_text("kind", "plot");
-        json_int("slides", slides);
-        puts("}");
-    }
-    return EXIT_DONE;
+    return plot_write(&a->setup, &e) ? cli_failed(&e) : EXIT_DONE;
 }
 
 int plot_main(int argc, char **argv)
