@@ -464,7 +464,7 @@ def test_windows_as_parquet():
     a, b = (os.path.join(results, n) for n in ("a.h5", "b.h5"))
     merged, out = os.path.join(tmp(), "m.h5"), os.path.join(tmp(), "w.parquet")
     run(H5SPEC, "merge", "-o", merged, a, b)
-    run(H5SPEC, "merge", "--table-from", "1", "-o", os.path.join(results, "t.h5"), a, b)
+    run(TABLES, "merge", "-o", os.path.join(results, "t.h5"), a, b)
     for given in ([a, b], [merged], [os.path.join(results, "t.h5")]):
         says(command("windows", "-o", out, *given).err, "windows")
         bridge("parquet", out, merged)

@@ -315,8 +315,7 @@ def test_status_looks_at_three_files_per_slide():
 
 def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
     """Also where corpus.h5 is a table, as of very many slides."""
-    tables = wrapper('[ "$1" = merge ] && shift && set -- merge --table-from 1 "$@"\nexec %s "$@"' % H5SPEC)
-    for env in (TOOLS, dict(TOOLS, H5SPEC=tables)):
+    for env in (TOOLS, dict(TOOLS, H5SPEC=TABLES)):
         folder = folder_with(dict(zip(("anna.svs", "bert.svs", "carl.svs"), slides(4))))
         out = new_out()
         local(out, folder, env=env)

@@ -309,9 +309,9 @@ def test_regions_without_a_limit_are_what_a_report_calls_blurred():
         places = sum(f["properties"]["measurements"]["places"] for f in json_in(os.path.join(out, name + ".geojson"))["features"])
         tissue = len(json_in(os.path.join(tiles, name + ".geojson"))["features"])
         expect(places == round(float(row["blurred_share"]) * tissue), "%s: %d of %d, report: %s", name, places, tissue, row["blurred_share"])
-    for words in ((), ("--table-from", "2")):  # all in one file, and a table
-        merged = os.path.join(folder, "..", os.path.basename(folder) + "-%d.h5" % len(words))
-        run(H5SPEC, "merge", "-q", *words, "-o", merged, folder)
+    for program in (H5SPEC, TABLES):  # all in one file, and a table
+        merged = os.path.join(folder, "..", "%s-%s.h5" % (os.path.basename(folder), os.path.basename(program)))
+        run(program, "merge", "-q", "-o", merged, folder)
         other = draw("--feature", "focus", "--class", "Out of focus", "--format", "geojson", merged)
         for name in rows:
             expect(text_in(os.path.join(out, name + ".geojson")) == text_in(os.path.join(other, name + ".geojson")), "%s of %s", name, merged)

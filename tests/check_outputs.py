@@ -84,14 +84,14 @@ def test_an_output_that_is_an_input():
     link = os.path.join(tmp(), "link.h5")
     os.symlink(a, link)
     for argv in (["merge", "-o", a, a, both + "/b.h5"], ["merge", "-o", link, a], ["merge", "-o", a, both],
-                 ["merge", "--force", "-o", a, both], ["merge", "--table-from", "1", "-o", a, a, both + "/b.h5"], ["merge", "-o", a, os.path.dirname(a), "-q"],
+                 ["merge", "--force", "-o", a, both], ["merge", "-o", a, os.path.dirname(a), "-q"],
                  ["run", "--device", "cpu", "-o", store_a, store_a], ["run", "--device", "cpu", "--force", "-o", os.path.dirname(store_a), store_a],
                  ["map", "--scores", csv, "--slide-size", "300x300", "--feature", "score", "-o", csv],
                  ["report", "-o", os.path.join(tmp(), "n.html"), "--csv", meta, "--meta", meta, "--group", "slide", both]):
         before = {p: open(p, "rb").read() for p in (a, store_a, csv, meta)}
-        p = run(H5SPEC, *argv, status=2)
-        says(p.err, "input")
-        expect(before == {p: open(p, "rb").read() for p in before}, "%s changed a file: %s", argv, p.err)
+        for program in (H5SPEC, TABLES) if argv[0] == "merge" else (H5SPEC,):
+            says(run(program, *argv, status=2).err, "input")
+            expect(before == {p: open(p, "rb").read() for p in before}, "%s changed a file", argv)
 
 
 def test_the_converter_writes_over_no_input():
@@ -105,15 +105,13 @@ def test_the_converter_writes_over_no_input():
 def test_a_result_of_other_slides_is_replaced_with_force_only():
     out, both = os.path.join(tmp(), "corpus.h5"), results("a", "b")
     c = small("c")
-    for argv in (["run", "--device", "cpu", "-o", out, c], ["merge", "-o", out, results("c")],
-                 ["merge", "--table-from", "1", "-o", os.path.join(both, "all.h5"), both + "/b.h5"]):
-        target = argv[argv.index("-o") + 1]
-        run(H5SPEC, "merge", "-q", *(argv[1:3] if "--table-from" in argv else []), "--force", "-o", target, both)
-        says(run(H5SPEC, *argv, status=2).err, target, "among the inputs", "--force")
-        expect(slides_of(target) == ["a", "b"], "%s: replaced", argv)
-        run(H5SPEC, argv[0], "--force", *argv[1:])
-        expect(slides_of(target) == [os.path.basename(argv[-1])[0]] if argv[0] != "merge" or "--table-from" in argv else ["c"],
-               "%s: %s", argv, slides_of(target))
+    for program, word, target, given, left in ((H5SPEC, ("run", "--device", "cpu"), out, c, "c"), (H5SPEC, ("merge",), out, results("c"), "c"),
+                                               (TABLES, ("merge",), os.path.join(both, "all.h5"), both + "/b.h5", "b")):
+        run(program, "merge", "-q", "--force", "-o", target, both)
+        says(run(program, *word, "-o", target, given, status=2).err, target, "among the inputs", "--force")
+        expect(slides_of(target) == ["a", "b"], "%s: replaced", word)
+        run(program, *word, "--force", "-o", target, given)
+        expect(slides_of(target) == [left], "%s: %s", word, slides_of(target))
 
 
 def test_the_same_slides_are_replaced_without_force():
@@ -127,8 +125,8 @@ def test_the_same_slides_are_replaced_without_force():
 def test_a_merge_into_its_own_folder_can_be_repeated():
     both = results("a", "b")
     out = os.path.join(both, "corpus.h5")
-    for form in ([], [], ["--table-from", "1"], ["--table-from", "1"], []):
-        p = run(H5SPEC, "merge", *form, "-o", out, both)
+    for program in (H5SPEC, H5SPEC, TABLES, TABLES, H5SPEC):
+        p = run(program, "merge", "-o", out, both)
         expect(slides_of(out) == ["a", "b"], "%s", p.err)
     says(p.err, out, "left out of the inputs")
     both = results("a", "c")

@@ -239,8 +239,8 @@ CROSSED = (
     ("cpu", "cpu", ("--groups", "1-2"), ("--groups", "3-3"), 0, "1 done, 0 failed"),
     ("cpu", "cpu", (), ("--groups", "1-2"), "refused", "has 2 slides that are not among the inputs, such as s1"),
     ("cpu", "cpu", (), ("--list", "LIST"), 3, "slides are taken from there"),
-    ("cpu", "cpu", ("merge",), (), 3, "slides are taken from there"),
-    ("cpu", "cpu", ("merge", "--table-from", "2"), (), 3, "slides are taken from there"))
+    ("cpu", "cpu", ("merge", H5SPEC), (), 3, "slides are taken from there"),
+    ("cpu", "cpu", ("merge", TABLES), (), 3, "slides are taken from there"))
 
 
 def three_stores():
@@ -277,7 +277,7 @@ def test_a_partial_result_crosses_devices_regions_groups_and_merged_files():
             continue
         out = os.path.join(results, "one.h5")  # where a table finds what it refers to
         if first[:1] == ("merge",):
-            run(H5SPEC, *first, "-q", "-o", out, *sorted(glob.glob(results + "s*.h5")))
+            run(first[1], "merge", "-q", "-o", out, *sorted(glob.glob(results + "s*.h5")))
         else:
             go(before, out, first, 0)
         os.rename(out, out + ".partial")

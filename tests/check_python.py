@@ -322,7 +322,7 @@ def test_windows_of_a_result():
     folder = tmp()
     shutil.copy(result, os.path.join(folder, "r.h5"))
     table = os.path.join(folder, "table.h5")
-    run(H5SPEC, "merge", "-q", "--table-from", "1", "-o", table, os.path.join(folder, "r.h5"))
+    run(TABLES, "merge", "-q", "-o", table, os.path.join(folder, "r.h5"))
     with open_store(path) as s:
         for k, v in s.windows(result).items():
             for found in (s.windows(table), s.windows(table, slide=name)):

@@ -135,7 +135,7 @@ def test_windows_of_a_result():
     result = spectrum(path)
     with Server(folder_with(path, result)) as server, open_store(path) as local, open_store(server.url + "remote.h5") as s:
         want, got = local.windows(result), s.windows(server.url + "result.h5")
-        run(H5SPEC, "merge", "-q", "--table-from", "1", "-o", os.path.join(server.folder, "table.h5"), os.path.join(server.folder, "result.h5"))
+        run(TABLES, "merge", "-q", "-o", os.path.join(server.folder, "table.h5"), os.path.join(server.folder, "result.h5"))
         for found in (got, s.windows(server.url + "table.h5")):
             expect(sorted(want) == sorted(found) and all(np.array_equal(want[k], found[k], equal_nan=True) for k in want), "windows")
 

@@ -162,7 +162,7 @@ def test_merge_into_a_folder_gives_a_file_per_resolution():
     says(run(H5SPEC, "merge", "-o", out, folder + "m1.h5", status=2).err, "m2", "--force")
     table = os.path.join(folder, "tables") + "/"
     for _ in range(2):
-        run(H5SPEC, "merge", "--table-from", "2", "-o", table, folder)
+        run(TABLES, "merge", "-o", table, folder)
     expect(sorted(os.listdir(table)) == sorted(want), "%s", os.listdir(table))
     mixed = os.path.join(tmp(), "mixed.h5")
     run(H5SPEC, "merge", "--mix-mpp", "-o", mixed, *glob.glob(folder + "*.h5"))

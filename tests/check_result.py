@@ -36,7 +36,7 @@ def test_a_number_that_an_earlier_version_did_not_compute():
     for k, name in enumerate(("one", "two")):
         shutil.copy(results[k], os.path.join(kept, name + ".h5"))
     table = os.path.join(kept, "table.h5")
-    run(H5SPEC, "merge", "--table-from", "1", "-o", table, os.path.join(kept, "one.h5"), os.path.join(kept, "two.h5"))
+    run(TABLES, "merge", "-o", table, os.path.join(kept, "one.h5"), os.path.join(kept, "two.h5"))
     old, old_table = copied(results[0]), os.path.join(kept, "old.h5")
     with h5py.File(old, "r+") as f:
         del f["slides/one"].attrs["lines_db"], f["slides/one"].attrs["gray_low"]

@@ -7,7 +7,6 @@ from lib import *
 
 MKRESULT = os.path.join(BUILD, "tests", "mkresult")
 LIBVER = ("v110", "v110")
-TABLE = ("--table-from", "1")
 
 
 def corpus(*options, names=("one", "two", "three")):
@@ -24,15 +23,15 @@ def results(folder, *name):
     return os.path.join(folder, "results", *name)
 
 
-def merged(folder, *argv, name="corpus.h5", status=0, options=TABLE):
+def merged(folder, *argv, name="corpus.h5", status=0, options=(), program=TABLES):
     out = os.path.join(folder, name)
-    return out, run(H5SPEC, "merge", "-q", *options, "-o", out, *(argv or [results(folder)]), status=status)
+    return out, run(program, "merge", "-q", *options, "-o", out, *(argv or [results(folder)]), status=status)
 
 
 def both(*options):
     """A folder, and the table and the plain form of its results."""
     folder = corpus(*options)
-    return folder, merged(folder)[0], merged(folder, name="plain.h5", options=())[0]
+    return folder, merged(folder)[0], merged(folder, name="plain.h5", program=H5SPEC)[0]
 
 
 def outcome(path, *argv):
@@ -49,7 +48,7 @@ def test_maps_of_a_table_leave_no_results_open():
     os.mkdir(results(folder))
     for k, name in enumerate(names):
         run(MKRESULT, "--names", file_of("name", name + "\n"), "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
-    table, out = merged(folder, options=(*TABLE, "--allow-duplicates"))[0], tmp()
+    table, out = merged(folder, options=("--allow-duplicates",))[0], tmp()
     run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
     expect(len(os.listdir(out)) == len(names), "%s", os.listdir(out))
 
@@ -83,7 +82,7 @@ def test_merging_a_table_is_as_merging_its_results():
     folder, table, plain = both()
     expect(os.path.getsize(table) < os.path.getsize(plain) / 2, "%d bytes", os.path.getsize(table))
     # copies of all on request, the same bytes
-    expect(bytes_in(merged(folder, table, name="copies.h5", options=())[0]) == bytes_in(plain), "copies of a table")
+    expect(bytes_in(merged(folder, table, name="copies.h5", program=H5SPEC)[0]) == bytes_in(plain), "copies of a table")
     # a table with new results, tables with each other, and a table in place of itself
     whole = bytes_in(table)
     a = merged(folder, results(folder, "one.h5"), results(folder, "three.h5"), name="a.h5")[0]
@@ -96,7 +95,7 @@ def test_merging_a_table_is_as_merging_its_results():
     # results are named as the table sees them, from wherever it is made
     for here, out, given in ((folder, "e.h5", "results"), (folder, "./e.h5", ".//results/"), (results(folder), "../e.h5", "."),
                              ("/", os.path.join(folder, "e.h5"), os.path.relpath(results(folder), "/"))):
-        run(H5SPEC, "merge", "-q", *TABLE, "-o", out, given, cwd=here)
+        run(TABLES, "merge", "-q", "-o", out, given, cwd=here)
         expect(bytes_in(os.path.join(folder, "e.h5")) == whole, "%s", given)
 
 
@@ -130,10 +129,10 @@ def test_regions():
     regions = os.path.join(folder, "one.geojson")
     put_file(regions, '{"type": "Polygon", "coordinates": [[[0, 0], [500, 0], [500, 700], [0, 700], [0, 0]]]}')
     shutil.copy(spectrum(store(made("--size", "600x900", "--seed", "0", name="one")), "--roi", regions), results(folder, "one.h5"))
-    table, plain = merged(folder, results(folder, "one.h5"))[0], merged(folder, results(folder, "one.h5"), name="plain.h5", options=())[0]
+    table, plain = merged(folder, results(folder, "one.h5"))[0], merged(folder, results(folder, "one.h5"), name="plain.h5", program=H5SPEC)[0]
     for argv in (("info",), ("info", "--json")):
         expect(outcome(table, *argv) == outcome(plain, *argv), "%s with regions", argv)
-    expect(bytes_in(merged(folder, table, name="c.h5", options=())[0]) == bytes_in(plain), "copies")
+    expect(bytes_in(merged(folder, table, name="c.h5", program=H5SPEC)[0]) == bytes_in(plain), "copies")
 
 
 def test_slides_that_a_table_cannot_have():
@@ -150,16 +149,16 @@ def test_slides_that_a_table_cannot_have():
     out, table = os.path.join(folder, "out.h5"), merged(folder, results(folder, "three.h5"))[0]
     before = bytes_in(table)
     for argv, words in cannot:
-        says(run(H5SPEC, "merge", *TABLE, "-o", out, *argv).err, out, "slides are copied", *words)
+        says(run(TABLES, "merge", "-o", out, *argv).err, out, "slides are copied", *words)
         run(H5SPEC, "merge", "-q", "-o", results(folder, "plain.h5"), *argv)
         expect(bytes_in(out) == bytes_in(results(folder, "plain.h5")), "copies of %s", argv)
         os.unlink(out)
         # a table to which they are added stays one
         says(run(H5SPEC, "merge", "-o", table, table, *argv, status=1).err, *words)
         expect(bytes_in(table) == before, "%s: replaced", argv)
-    says(run(H5SPEC, "merge", *TABLE, "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5")).err, "below the folder")
+    says(run(TABLES, "merge", "-o", results(folder, "t.h5"), elsewhere, results(folder, "three.h5")).err, "below the folder")
     # rows of a table that is replaced by copies
-    plain = merged(folder, results(folder, "three.h5"), name="p.h5", options=())[0]
+    plain = merged(folder, results(folder, "three.h5"), name="p.h5", program=H5SPEC)[0]
     run(H5SPEC, "merge", "-q", "-o", table, results(folder, "three.h5"))
     expect(bytes_in(table) == bytes_in(plain), "copies in place of a table")
     # a folder of results that is a link is as good as a folder
@@ -187,8 +186,8 @@ def test_many_slides_of_which_some_are_left_out():
             paths.append(os.path.join(folder, kind + ".h5"))
             listed = file_of("names", "".join("%s%04d\n" % (kind, k) for k in range(count)))
             run(MKRESULT, "--names", listed, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
-        plain = merged(folder, paths[0], name="plain.h5", options=())[0]
-        table, p = merged(folder, *paths, options=(*TABLE, "--skip-duplicates"))
+        plain = merged(folder, paths[0], name="plain.h5", program=H5SPEC)[0]
+        table, p = merged(folder, *paths, options=("--skip-duplicates",))
         expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
         for argv in (("info", "--csv"), ("info", "--histogram")):
             expect(outcome(table, *argv) == outcome(plain, *argv), "%s of %d slides", argv, n)
@@ -213,7 +212,7 @@ def unchanged(p):
 def merged_again(folder):
     """How many rows were taken over. The table is what it would be if none had been there."""
     out = os.path.join(folder, "corpus.h5")
-    p = run(H5SPEC, "merge", *TABLE, "--force", "-o", out, results(folder))
+    p = run(TABLES, "merge", "--force", "-o", out, results(folder))
     expect(bytes_in(out) == bytes_in(merged(copied(folder))[0]), "a table made again is not a new one")
     run(H5SPEC, "verify", out)
     return unchanged(p)
@@ -227,8 +226,8 @@ def test_a_table_takes_over_the_rows_of_unchanged_results():
     shutil.copy(spectrum(store(slide)), results(folder, "part.h5"))
     expect(merged_again(folder) == 3, "one more")
     whole = bytes_in(table)
-    run(H5SPEC, "merge", "-q", *TABLE, "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
-    p = run(H5SPEC, "merge", *TABLE, "-o", table, table, results(folder, "part.h5"))
+    run(TABLES, "merge", "-q", "--force", "-o", table, *(results(folder, n + ".h5") for n in ("one", "two", "three")))
+    p = run(TABLES, "merge", "-o", table, table, results(folder, "part.h5"))
     expect(unchanged(p) == 3 and bytes_in(table) == whole, "one more, to the table itself")
     os.unlink(results(folder, "three.h5"))
     expect(merged_again(folder) == 3, "one less")
@@ -252,11 +251,11 @@ def test_unchanged_results_are_not_opened_and_others_are():
     put_file(results(folder, "two.h5"), bytes(len(data)))
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns, at.st_mtime_ns))
     names = [results(folder, n + ".h5") for n in ("one", "two", "three")]
-    run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names)
+    run(TABLES, "merge", "-q", "-o", table, *names)
     expect(bytes_in(table) == whole, "a table of unchanged results")
     says(run(H5SPEC, "verify", table, status=1).err, "slide two")
     os.utime(results(folder, "two.h5"), ns=(at.st_mtime_ns + 1, at.st_mtime_ns + 1))
-    says(run(H5SPEC, "merge", "-q", *TABLE, "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
+    says(run(TABLES, "merge", "-q", "-o", table, *names, status=1).err, names[1], "not an HDF5 file")
     expect(bytes_in(table) == whole, "the table after a merge that failed")
     # rows of another version of the program, of rewritten tables and damaged ones are not taken over
     put_file(results(folder, "two.h5"), data)
@@ -264,13 +263,13 @@ def test_unchanged_results_are_not_opened_and_others_are():
     for change in (lambda f: f.attrs.modify("creator", "h5spec 0.1.9"), replaced("sharpness", data=np.zeros((3, 350), np.uint32)), lambda f: f["table"].__delitem__("level"),
                    lambda f: f["table"].__delitem__("sharpness"), column("result_bytes", 1)):
         os.replace(forged(table, change), table)
-        expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", table, *names)) < 3, "rows were taken over")
+        expect(unchanged(run(TABLES, "merge", "-o", table, *names)) < 3, "rows were taken over")
         expect(bytes_in(table) == whole, "not made anew")
     # other parameters
     other = corpus("--stride", "64")
     for name in ("one", "two", "three"):
         shutil.copy(results(other, name + ".h5"), results(folder, name + ".h5"))
-    expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", table, results(folder))) == 0, "rows of other parameters")
+    expect(unchanged(run(TABLES, "merge", "-o", table, results(folder))) == 0, "rows of other parameters")
     run(H5SPEC, "verify", table)
 
 
@@ -300,10 +299,10 @@ def test_rows_of_very_many_tables():
     names = sorted(glob.glob(results(folder, "*.h5")))
     tables = ["%s/table-%s" % (folder, os.path.basename(name)) for name in names]
     for name, table in zip(names, tables):
-        run(H5SPEC, "merge", "-q", *TABLE, "-o", table, name)
+        run(TABLES, "merge", "-q", "-o", table, name)
     out = os.path.join(folder, "all.h5")
-    run(H5SPEC, "merge", "-q", *TABLE, "-o", out, *tables)
-    expect(unchanged(run(H5SPEC, "merge", *TABLE, "-o", out, *names)) == 260, "rows have lost what they were read from")
+    run(TABLES, "merge", "-q", "-o", out, *tables)
+    expect(unchanged(run(TABLES, "merge", "-o", out, *names)) == 260, "rows have lost what they were read from")
     run(H5SPEC, "verify", out)
 
 
@@ -312,7 +311,7 @@ def test_slides_that_were_left_out_are_looked_at_again():
     folder, table, _ = both()
     twin = made("--size", "700x900", "--seed", "1", name="aaa")  # the pixels of slide two
     shutil.copy(spectrum(store(twin)), results(folder, "aaa.h5"))
-    argv = (H5SPEC, "merge", *TABLE, "--skip-duplicates", "--force", "-o", table, results(folder))
+    argv = (TABLES, "merge", "--skip-duplicates", "--force", "-o", table, results(folder))
     says(run(*argv).err, "same slide", "3 slides")
     p = run(*argv)
     says(p.err, "same slide", "3 slides (3 unchanged)")
@@ -334,7 +333,7 @@ def test_a_report_of_a_table_opens_only_results_whose_pictures_it_shows():
     folder = tmp("corpus")
     os.mkdir(results(folder))
     run(MKRESULT, "--each", "--slides", "450", "--windows", "5x4", "--blurred", "6", results(folder))
-    table, plain = merged(folder)[0], merged(folder, name="plain.h5", options=())[0]
+    table, plain = merged(folder)[0], merged(folder, name="plain.h5", program=H5SPEC)[0]
 
     def page(path, *options):
         out = os.path.join(folder, "r.html")
@@ -365,7 +364,7 @@ def test_lost_and_changed_results():
 
     def fails(*words):
         expect(outcome(table, "info", "--json") == before, "info needs results")
-        run(H5SPEC, "merge", "-q", *TABLE, "-o", os.path.join(folder, "again.h5"), table)
+        run(TABLES, "merge", "-q", "-o", os.path.join(folder, "again.h5"), table)
         for argv in (("verify",), ("map", "-o", os.path.join(folder, "maps") + "/"), ("report", "-o", os.path.join(folder, "r.html")),
                      ("merge", "-o", os.path.join(folder, "copies.h5")), ("compare", table)):
             says(run(H5SPEC, *argv, table, status=1).err, table, "one", lost, *words)
@@ -511,8 +510,8 @@ def test_forged_tables():
                ("stain_density", -1), ("stain_hue", 400), ("result_bytes", -2)]
     for name, value in numbers:
         bad = forged(table, column(name, value))
-        for argv in (("info",), ("verify",), ("merge", *TABLE, "-o", os.path.join(folder, "m.h5"))):
-            p = run(H5SPEC, *argv, bad, status=1, timeout=20)
+        for argv in (("info",), ("verify",), ("merge", "-o", os.path.join(folder, "m.h5"))):
+            p = run(TABLES, *argv, bad, status=1, timeout=20)
             says(p.err, bad, "three" if argv == ("info",) else "")
     kinds = {"name": texts("name", b"zzz"), "two names": texts("name", b"one"),
              "numbers for texts": replaced("quickhash", data=np.zeros(3)), "ASCII": replaced("quickhash", data=np.array([b"", b"", b""], "S64")),
@@ -532,8 +531,8 @@ def test_forged_tables():
              "another group": lambda f: f.move("table", "slides")}
     for what, change in kinds.items():
         bad = forged(table, change)
-        for argv in (("info",), ("verify",), ("merge", *TABLE, "-o", os.path.join(folder, "m.h5"))):
-            says(run(H5SPEC, *argv, bad, status=1, timeout=20).err, bad)
+        for argv in (("info",), ("verify",), ("merge", "-o", os.path.join(folder, "m.h5"))):
+            says(run(TABLES, *argv, bad, status=1, timeout=20).err, bad)
     # what only reports read, and what only verify can know
     for name, value in (("sharpness_crc32", 5), ("lines_db", 300.0), ("stain_hue", 20), ("spectrum_octaves", [1, 2, 3, 4]), ("light_step", [1, 2, 3])):
         bad = forged(table, column(name, value))

@@ -75,8 +75,8 @@ rerun      h5spec run --json --device cpu -o {plain} {none}
 same       h5spec run --json --device cpu -o {out} {secret} {zstd}
 allowed    h5spec run --json --device cpu --allow-duplicates -o {out} {secret} {zstd}
 corpus     h5spec merge --json -o {out}/ {plain}
-table      h5spec merge --json --mix-mpp --table-from 2 -o {plain}/table.h5 {plain}
-again2     h5spec merge --json --mix-mpp --table-from 2 -o {plain}/table.h5 {plain}
+table      tests/h5spec_tables merge --json --mix-mpp -o {plain}/table.h5 {plain}
+again2     tests/h5spec_tables merge --json --mix-mpp -o {plain}/table.h5 {plain}
 joined     h5spec merge --json --mix-mpp -o {out}/all.h5 {part1} {part2}
 partial    h5spec merge --json --partial -o {out}/part.h5 {part1}
 lacks      h5spec merge --json -o {out}/part.h5 {part1}

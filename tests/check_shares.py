@@ -81,9 +81,9 @@ def test_shares_of_groups_cross_with_devices_options_and_forms():
     put_file(listed, "".join(s + "\n" for s in stores))
     for s in stores:
         shutil.copy(s, tree)
-    hann, small, table = ["--tissue-only", "--taper", "hann"], ["-j", "3", "--window", "64", "--stride", "64"], ["--table-from", "1"]
-    rows = [([], stores, []), ([], [tree], table), (hann, ["--list", listed], table), (small, [tree], [])]
-    for on, (options, inputs, form) in itertools.product(DEVICES, rows):
+    hann, small = ["--tissue-only", "--taper", "hann"], ["-j", "3", "--window", "64", "--stride", "64"]
+    rows = [([], stores, None), ([], [tree], TABLES), (hann, ["--list", listed], TABLES), (small, [tree], None)]
+    for on, (options, inputs, tables_by) in itertools.product(DEVICES, rows):
         parts, mine, one = tmp(), tmp(), os.path.join(tmp(), "one.h5")
         ran = by_group(parts, 5, *options, "--json", *inputs, on=on)  # of 12 groups
         lines = [json_lines(p.out) for p in ran]
@@ -92,10 +92,10 @@ def test_shares_of_groups_cross_with_devices_options_and_forms():
         run(on[0], "run", "-q", "--device", on[1], *options, "-o", one, *inputs)
         tables = [os.path.join(folder, "t.h5") for folder in (parts, mine)]
         for table, folder in zip(tables, (parts, mine)):
-            run(on[0], "merge", "-q", *form, "-o", table, folder)
+            run(tables_by or on[0], "merge", "-q", "-o", table, folder)
         for other in (tables[1], one):
             says(run(H5SPEC, "compare", tables[0], other).out, "identical")
-        expect(bytes_of_counts(tables[0]) == bytes_of_counts(one), "%s %s %s %s", on, options, inputs, form)
+        expect(bytes_of_counts(tables[0]) == bytes_of_counts(one), "%s %s %s %s", on, options, inputs, tables_by)
 
 
 def test_shares_of_groups_fail_as_others_do():

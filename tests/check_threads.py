@@ -70,7 +70,7 @@ def test_report_map_plot_compare_merge():
     names = sorted(glob.glob(os.path.join(folder, "*.h5")))
     merged, table, wrong = (os.path.join(out, name) for name in ("merged.h5", "table.h5", "wrong.h5"))
     run(H5SPEC, "merge", "-q", "--allow-duplicates", "-o", merged, folder)
-    run(H5SPEC, "merge", "-q", "--allow-duplicates", "--table-from", 1, "-o", table, folder)
+    run(TABLES, "merge", "-q", "--allow-duplicates", "-o", table, folder)
     shutil.copy(table, wrong)
     with h5py.File(wrong, "r+", libver=("v110", "v110")) as f:
         del f["table/std_db"]

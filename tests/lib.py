@@ -29,6 +29,7 @@ BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 SAN = os.environ.get("SAN", "")
 WSI2H5 = os.path.join(BUILD, "wsi2h5")
 H5SPEC = os.path.join(BUILD, "h5spec")
+TABLES = os.path.join(BUILD, "tests", "h5spec_tables")  # whose merge writes a table of any number of slides
 MKSLIDE = os.path.join(BUILD, "tests", "mkslide")
 TIMEOUT = 600 if SAN else 120
 

@@ -1,6 +1,6 @@
 # How the programs of the tests are built: part of the Makefile.
 
-TESTS    := $(B)/tests/mkresult $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg), \
+TESTS    := $(B)/tests/mkresult $(B)/tests/h5spec_tables $(filter-out $(if $(call on,$(JPEG)),,%/test_h5jpeg), \
               $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))) \
             $(if $(TIFF_JPEG),$(patsubst %,$(B)/tests/%,mkslide jpeg_streams jpeg_tiles upstream/libh5upstream.so)) \
             $(if $(call on,$(OPENSLIDE)),$(B)/tests/slide_pixels) \
@@ -40,6 +40,11 @@ $(B)/tests/no_jpeg.o: common/codec/jpeg_decoder.c $(B)/config
 	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) -c -o $@ $<
 $(B)/tests/h5spec_stub_no_jpeg: $(STUBBED) $(B)/tests/no_jpeg.o $(filter-out %/jpeg_decoder.o,$(COMMON))
 	$(link) -lstdc++ $(LDLIBS)
+# h5spec whose merge writes a table of any number of slides
+$(B)/tests/tables.o: common/result/result_merge.c $(B)/config
+	$(call show,CC $<)$(CC) $(CFLAGS) $(BASE) $(DEFS) $(HDF5_CFLAGS) -DTABLE_FROM=1 -c -o $@ $<
+$(B)/tests/h5spec_tables: $(PROCESS) $(CUDAOBJ) $(B)/tests/tables.o $(filter-out %/result_merge.o,$(COMMON))
+	$(link) $(CUDA_LIBS) $(LDLIBS)
 $(B)/tests/mkstore $(B)/tests/mkresult $(B)/tests/bench_read: $(B)/tests/%: tests/%.c $(COMMON)
 	$(link) $(LDLIBS)
 $(B)/tests/jpeg_device: $(B)/tests/jpeg_device.o $(filter $(B)/cuda/jpeg/jpeg%,$(CUDAOBJ)) $(COMMON)

@@ -33,6 +33,9 @@
 #include <sys/stat.h>
 
 enum { MOST_TABLES = 256 }; /* that are open at a time */
+#ifndef TABLE_FROM
+#define TABLE_FROM 1000 /* from so many slides on the output is a table; a test program has 1 */
+#endif
 
 /* --- the table that is replaced: which of its rows are still right ---
  *
@@ -700,7 +703,7 @@ static int choose_form(struct merge *m, int n, struct err *e)
     int64_t chosen = 0;
     for (int64_t k = 0; k < m->n_parts; k++)
         chosen += !m->parts[k].left_out;
-    if (!o->extends && chosen < o->table_from)
+    if (!o->extends && chosen < TABLE_FROM)
         return 0;
     m->table = !check_rows(m, n, &why);
     if (!m->table && o->extends)

@@ -10,6 +10,9 @@
  * - The caller chooses which slides go together (same_resolution.h).
  * - Counts, histograms, profile_sums, spectra with their windows, and times are added. A map takes
  *   each value from the part that has it.
+ * - From 1,000 slides on the output is a table, if it can be one: each slide in one result, which
+ *   lies in the folder of the output or below, and nothing `partial`. Of an existing table, rows
+ *   are taken over whose result has the same path, size and time.
  *
  * The same files give the same bytes in any order. Against one run over all stores only times and
  * what they were computed with can differ.
@@ -18,8 +21,6 @@
 #define WSI_RESULT_MERGE_H
 
 #include "common/result/result.h"
-
-enum { RESULT_TABLE_FROM = 1000 }; /* slides: table_from, unless the user wants another */
 
 /* A slide that may be merged. */
 struct result_merge_slide {
@@ -40,13 +41,9 @@ struct result_merge_options {
     /* Called before the output is written if it exists and has slides that the inputs lack; -1 ends
      * the merge. NULL: they may be lost. */
     int (*loses)(void *ctx, struct err *e);
-    /* From so many slides on the output is a table, if it can be one: each slide in one result,
-     * which lies in the folder of the output or below, and nothing `partial`. Of an existing table,
-     * rows are taken over whose result has the same path, size and time. */
-    int64_t table_from;
     /* The output, a table, is among the inputs. It stays one, or the merge fails. */
     bool extends;
-    /* Called if the output has so many slides and cannot be a table. NULL: not wanted. */
+    /* Called if the output has enough slides for a table and cannot be one. NULL: not wanted. */
     void (*copies)(void *ctx, const struct err *why);
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */
     /* Called for a slide that is left out, because it is the same as an earlier one. NULL: then the

@@ -412,7 +412,6 @@ static int merge(struct merging *m, choose_slides *choose, struct err *e)
     const char *out = m->outputs[m->now].path;
     const struct result_merge_options how = {.partial = o->partial,
                                              .loses = o->force && !m->left_out ? NULL : refuse,
-                                             .table_from = o->table_from,
                                              .extends = o->extends,
                                              .copies = say_copies,
                                              .allow_duplicates = o->allow_duplicates,

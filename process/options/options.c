@@ -173,9 +173,7 @@ static const struct command_option merge_rows[] = {
     {NULL, 0, "skip-duplicates", NULL,
      "merge only the first by name of slides that are the same; without it they are an error",
      COMMAND_FLAG(skip_duplicates)},
-    {NULL, 0, "table-from", "N",
-     "write a table that refers to the results if there are N slides or more",
-     COMMAND_INT(table_from, 1, INT32_MAX)}, COMMAND_LAST_ROWS};
+    COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {
     LIST, JSON("Output", "print one JSON line per file"),
@@ -199,8 +197,7 @@ static const struct command_option tune_rows[] = {COMMAND_LAST_ROWS};
 static void set_defaults(void *ctx)
 {
     *(struct options *)ctx = (struct options){
-        .device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus(),
-        .table_from = RESULT_TABLE_FROM};
+        .device = "auto", .params = spectrum_defaults(), .threads = pipe_cpus()};
 }
 
 void options_version(void)

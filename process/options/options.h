@@ -35,7 +35,6 @@ struct options {
     enum progress_when progress;
     bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, skip_duplicates,
         mix_mpp;
-    int64_t table_from;            /* merge: of so many slides the output is a table */
     bool extends;                  /* merge: the output, a table, is named as an input */
     bool min_tissue;               /* --min-tissue was given */
     bool min_roi;                  /* --min-roi was given */
