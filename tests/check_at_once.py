@@ -100,13 +100,13 @@ def facts(p, out):
 @races
 def test_results_messages_and_lists_are_those_of_one_after_the_other():
     folder = stores()
-    ways = [(H5SPEC, "cpu", ("-j", j, *more)) for j in ("1", "2", "8", "64") for more in ((), ("--on-damage", "fail"), ("--allow-duplicates",))]
+    ways = [(H5SPEC, "cpu", ("-j", j, *more)) for j in ("1", "2", "8", "64") for more in ((), ("--on-damage", "fail"), ("--duplicates", "count"))]
     ways += [(H5SPEC, "cpu", ("-j", "8", "--task", "1/1")), (H5SPEC, "cpu", ("-j", "8", "--memory", "512M"))]
     ways += [(H5SPEC, "auto", ("-j", j)) for j in ("1", "8")]
     if os.path.exists(STUB):
         ways += [(STUB, "cpu", ("-j", "8"))]
         ways += [(STUB, device, ("-j", j)) for device in ("cuda:0", "cuda", "auto") for j in ("1", "8", "64")]
-        ways += [(STUB, "cuda", ("-j", j, *more)) for j in ("1", "16") for more in (("--on-damage", "fail"), ("--allow-duplicates",))]
+        ways += [(STUB, "cuda", ("-j", j, *more)) for j in ("1", "16") for more in (("--on-damage", "fail"), ("--duplicates", "count"))]
         ways += [(STUB, "cuda", ("-j", "8", "--task", "1/1")), (STUB, "cuda", ("-j", "8", "--memory", "512M"))]
     first = {}
     for program, device, options in ways:
@@ -117,10 +117,10 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
         lines, said, last, files = got
         expect(p.returncode == 1, "%s: status %d: %s", options, p.returncode, p.err)
         expect([os.path.basename(r["input"]) for r in lines] == ["s%02d.h5" % k for k in range(N)], "%s: %s", options, p.out)
-        if "--allow-duplicates" not in options:
+        if "--duplicates" not in options:
             says(p.err, "s09.h5: rejected: same slide as", "s12.h5: rejected: same slide as")
             expect("s11.h5" in files and "s02.h5" not in files, "the slide of a store that fails is counted with another one")
-        kind = (program if device == "auto" else device, *(options[2:] if options[2:3] in (("--on-damage",), ("--allow-duplicates",)) else ()))
+        kind = (program if device == "auto" else device, *(options[2:] if options[2:3] in (("--on-damage",), ("--duplicates",)) else ()))
         want = first.setdefault(kind, got)
         for k in range(4):
             expect(got[k] == want[k], "%s: %s, not %s", options, str(got[k])[:600], str(want[k])[:600])
@@ -155,10 +155,10 @@ def test_forms_of_the_same_run_on_gpus_agree():
         ways = [("all", ()), *((name, ("--task", "%d/2" % k, *more)) for name, more in (("shares", ()), ("groups", ("--by", "group"))) for k in (1, 2))]
         for j in "1", "8", "64":
             for name, options in ways:
-                run(STUB, "run", "-q", "--device", "cuda", "-j", j, "--allow-duplicates", *options, "-o", os.path.join(out, name + devices + j), folder, env=env)
+                run(STUB, "run", "-q", "--device", "cuda", "-j", j, "--duplicates", "count", *options, "-o", os.path.join(out, name + devices + j), folder, env=env)
             for name in ("all", "shares", "groups"):
-                run(STUB, "merge", "-q", "--allow-duplicates", "-o", os.path.join(out, name + devices + j + ".h5"), os.path.join(out, name + devices + j))
-        run(STUB, "run", "-q", "--device", "cuda", "-j", "8", "--allow-duplicates", "-o", os.path.join(out, "one%s.h5" % devices), folder, env=env)
+                run(STUB, "merge", "-q", "--duplicates", "count", "-o", os.path.join(out, name + devices + j + ".h5"), os.path.join(out, name + devices + j))
+        run(STUB, "run", "-q", "--device", "cuda", "-j", "8", "--duplicates", "count", "-o", os.path.join(out, "one%s.h5" % devices), folder, env=env)
     one = facts_of(os.path.join(out, "one1.h5"))
     for path in sorted(p for p in os.listdir(out) if p.endswith(".h5")):
         expect(facts_of(os.path.join(out, path)) == one, "%s", path)
@@ -326,7 +326,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
         folder = tmp("stores")
         for k in range(n):
             os.symlink(store(small(1 + k % 3)), os.path.join(folder, "s%02d.h5" % k))
-        p = run(H5SPEC, "run", "--device", "cpu", "--allow-duplicates", "-j", "2", "-o", tmp(), folder)
+        p = run(H5SPEC, "run", "--device", "cpu", "--duplicates", "count", "-j", "2", "-o", tmp(), folder)
         peaks.append(peak_mib(p.err))
     expect(peaks[1] < 1.3 * peaks[0] + 4, "%s MiB", peaks)
 

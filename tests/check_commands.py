@@ -169,9 +169,9 @@ def test_the_same_slide_twice():
     a, b = store(s), shutil.copy(store(s, "--codec", "none"), os.path.join(folder, "two.h5"))
     out = os.path.join(tmp(), "r.h5")
     p = run(H5SPEC, "run", "--json", "-o", out, a, b, status=1)
-    says(p.err, b, "same slide as " + a, "--allow-duplicates", "1 done, 1 failed")
+    says(p.err, b, "same slide as " + a, "--duplicates count", "1 done, 1 failed")
     expect(sorted(j["status"] for j in json_lines(p.out)) == ["done", "failed"] and slide_names(out) == ["one"], "%s", p.out)
-    run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", out, a, b)
+    run(H5SPEC, "run", "-q", "--duplicates", "count", "-o", out, a, b)
     expect(slide_names(out) == ["one", "two"], "%s", slide_names(out))
     results = tmp("results")
     run(H5SPEC, "run", "-q", "-o", results, a)
@@ -315,8 +315,8 @@ def test_progress_of_verify_and_merge():
     (a,) = stores(1)
     copies = [shutil.copy(a, os.path.join(os.path.dirname(a), "%s-%03d.h5" % (NAME, k))) for k in range(120)]
     results = tmp("results")
-    run(H5SPEC, "run", "-q", "--allow-duplicates", "--bins", "60000", "-o", results, *copies)
-    lines = drawn(on_a_terminal([H5SPEC, "merge", "--allow-duplicates", "-o", os.path.join(tmp(), NAME * 2 + ".h5"),
+    run(H5SPEC, "run", "-q", "--duplicates", "count", "--bins", "60000", "-o", results, *copies)
+    lines = drawn(on_a_terminal([H5SPEC, "merge", "--duplicates", "count", "-o", os.path.join(tmp(), NAME * 2 + ".h5"),
                                  results], 80))
     expect(lines and all(len(line) < 80 for line in lines), "%s", lines)
     expect(re.match(r"TCGA.*…", lines[0]) and " slides/s" in lines[0], "%s", lines)

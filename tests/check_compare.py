@@ -105,7 +105,7 @@ def test_slides_with_other_names_are_matched_by_quickhash():
     x, y, z = slide("x"), slide("y"), slide("z")
     a = spectrum(folder_of(**{"x-deflate": x, "y": y, "z-1": z}))
     b = spectrum(folder_of(**{"a-none": store(made("--size", "900x700", "--seed", str(ord("x")), name="x"), "--codec", "none"), "y": y,
-                              "z-2": z, "z-3": z}), "--allow-duplicates")
+                              "z-2": z, "z-3": z}), "--duplicates", "count")
     line = compare(a, b)
     names = {(s["slide"], s["slide_b"], s["identical"]) for s in line["slides"]}
     expect(names == {("x-deflate", "a-none", True), ("y", "y", True)}, "%s", names)

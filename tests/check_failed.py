@@ -76,7 +76,7 @@ def test_rows_stay_until_the_slide_has_a_store():
     shutil.copy(os.path.join(more, "more.svs"), os.path.join(folder, BROKEN))
     convert(folder, stores, status=0)
     expect(lists(stores) == [], "left: %s", lists(stores))
-    compute(stores, results, "--allow-duplicates")
+    compute(stores, results, "--duplicates", "count")
     expect(lists(results) == [], "left: %s", lists(results))
     expect(shown(results) == {}, "%s", shown(results))
 

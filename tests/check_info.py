@@ -419,7 +419,7 @@ def test_a_file_may_end_with_a_short_list_of_blocks():
         struct.pack_into("<Q", data, head + 132, len(data))
         data += data[root:root + size]
         struct.pack_into("<Q", data, 28, len(data))  # the superblock's end of the file
-    path = forged(spectrum(folder, "--allow-duplicates"), change)
+    path = forged(spectrum(folder, "--duplicates", "count"), change)
     says(run(H5SPEC, "info", path).out, "spectrum of 12 slides")
 
 

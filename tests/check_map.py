@@ -689,7 +689,7 @@ def test_hostile_names_of_slides():
         shutil.copy(one, os.path.join(folder, name + ".h5"))
     shutil.copy(one, os.path.join(os.fsencode(folder), b"\xff\xfe.h5"))
     result = os.path.join(tmp(), "r.h5")
-    run(H5SPEC, "run", "-q", "--device", "cpu", "--allow-duplicates", "-o", result,
+    run(H5SPEC, "run", "-q", "--device", "cpu", "--duplicates", "count", "-o", result,
         *sorted(os.path.join(folder, f) for f in os.listdir(folder)))
     out = draw("--format", "all", "--feature", "mean", result)
     files = sorted(os.listdir(out))

@@ -426,7 +426,7 @@ def test_names_of_slides_as_long_as_a_file_system_allows():
     says(run(WSI2H5, "-o", out, folder).err, "4 converted")
     expect(sorted(os.listdir(out)) == sorted(stem + ".h5" for stem in stems), "%s", os.listdir(out))
     result = os.path.join(tmp(), "r.h5")
-    run(H5SPEC, "run", "-q", "--allow-duplicates", "-o", result, out)
+    run(H5SPEC, "run", "-q", "--duplicates", "count", "-o", result, out)
     expect(slide_names(result) == sorted(stems), "%s", slide_names(result))
     big, left = os.path.join(out, stems[2] + ".h5"), lambda: [f for f in os.listdir(out) if f.endswith(".part")]
     p = subprocess.Popen([WSI2H5, "-q", "--codec", "deflate", "-o", big, "--force", slide()], stderr=subprocess.PIPE,

@@ -131,7 +131,7 @@ def test_merge_leaves_out_a_slide_before_it_judges_it():
     s = made("--size", "2400x1600", "--levels", "3", "--mpp", "0.25", name="a-pyramid")
     coarse = os.path.join(tmp(), "b-coarse.h5")
     run(WSI2H5, "-q", "--level", "1", "-o", coarse, s)
-    folder, _ = each([store(s), coarse], "--allow-duplicates")
+    folder, _ = each([store(s), coarse], "--duplicates", "count")
     out = os.path.join(tmp(), "r.h5")
     says(run(H5SPEC, "merge", "-o", out, folder, status=1).err, "slide b-coarse: rejected: it has 1 um/px, but a-pyramid has 0.25")
     expect(slide_names(out) == ["a-pyramid"], "%s", slide_names(out))
@@ -193,12 +193,12 @@ def test_json_of_merge_names_copies_and_bad_inputs_by_path():
     names = [os.path.join(folder, n + ".h5") for n in ("a", "b\x1b\u202e: x", os.fsdecode(b"c\xff"), "d" * 200)]
     for name in names:
         run(H5SPEC, "run", "-q", "--device", "cpu", "-o", name, shutil.copy(sharp("0.50", "1"), os.path.join(tmp(), os.path.basename(name))))
-    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--skip-duplicates", "-o", out, *names).out)
+    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--duplicates", "skip", "-o", out, *names).out)
     expect([x["input"] for x in j["inputs"]] == names and j["slides"] == 1 and j["duplicates"] == 3, "%s", j)
     expect([(x["status"], x.get("reason"), x.get("same_as"), x.get("same_slide")) for x in j["inputs"]] ==
            [("merged", None, None, None)] + [("left_out", "copy", names[0], "a")] * 3, "%s", j)
     put_file(names[2], b"")
-    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--skip-duplicates", "--force", "-o", out, *names, status=1).out)
+    (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--duplicates", "skip", "--force", "-o", out, *names, status=1).out)
     expect((j["status"], j["cause"], [(x["input"], x["status"]) for x in j["inputs"]]) == ("failed", "input", [(names[2], "failed")]), "%s", j)
 
 

@@ -48,7 +48,7 @@ def test_maps_of_a_table_leave_no_results_open():
     os.mkdir(results(folder))
     for k, name in enumerate(names):
         run(MKRESULT, "--names", file_of("name", name + "\n"), "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(k), results(folder, name + ".h5"))
-    table, out = merged(folder, options=("--allow-duplicates",))[0], tmp()
+    table, out = merged(folder, options=("--duplicates", "count"))[0], tmp()
     run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", out, table, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
     expect(len(os.listdir(out)) == len(names), "%s", os.listdir(out))
 
@@ -187,7 +187,7 @@ def test_many_slides_of_which_some_are_left_out():
             listed = file_of("names", "".join("%s%04d\n" % (kind, k) for k in range(count)))
             run(MKRESULT, "--names", listed, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
         plain = merged(folder, paths[0], name="plain.h5", program=H5SPEC)[0]
-        table, p = merged(folder, *paths, options=("--skip-duplicates",))
+        table, p = merged(folder, *paths, options=("--duplicates", "skip"))
         expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
         for argv in (("info", "--csv"), ("info", "--histogram")):
             expect(outcome(table, *argv) == outcome(plain, *argv), "%s of %d slides", argv, n)
@@ -311,7 +311,7 @@ def test_slides_that_were_left_out_are_looked_at_again():
     folder, table, _ = both()
     twin = made("--size", "700x900", "--seed", "1", name="aaa")  # the pixels of slide two
     shutil.copy(spectrum(store(twin)), results(folder, "aaa.h5"))
-    argv = (TABLES, "merge", "--skip-duplicates", "--force", "-o", table, results(folder))
+    argv = (TABLES, "merge", "--duplicates", "skip", "--force", "-o", table, results(folder))
     says(run(*argv).err, "same slide", "3 slides")
     p = run(*argv)
     says(p.err, "same slide", "3 slides (3 unchanged)")

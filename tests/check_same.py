@@ -65,7 +65,7 @@ kept       h5spec run --json --device cpu --skip-damaged -o {out} {keep}
 shares     h5spec run --json --device cpu --min-tissue 0.3 --tissue-only -o {out} {tissue}
 bins       h5spec run --json --device cpu --bins 700 --range 10:90 --window 512 --stride 256 --sigma 2.5 -o {out} {none}
 other      h5spec run --json --device cpu --window 128 --stride 100 --sigma 0 --taper hann --memory 6M -j 2 -o {out} {lz4}
-one        h5spec run --json --device cpu --window 64 --stride 50 --mix-mpp --allow-duplicates -o {out}/one.h5 {gray} {keep}/n.h5 {keep}/lzw.h5
+one        h5spec run --json --device cpu --window 64 --stride 50 --mix-mpp --duplicates count -o {out}/one.h5 {gray} {keep}/n.h5 {keep}/lzw.h5
 roi        h5spec run --json --device cpu --roi {in}/roi.geojson --roi-class Tumor --min-roi 0.3 --stride 32 -o {out} {jpeg}/few/rgb.h5
 part1      h5spec run --json --device cpu --task 1/2 --by group -o {out} {lz4}
 part2      h5spec run --json --device cpu --task 2/2 --by group -o {out} {lz4}
@@ -73,7 +73,7 @@ groups     h5spec run --json --device cpu --groups 2-3 -o {out}/part.h5 {lz4}/rg
 fail       h5spec run --json --device cpu --on-damage fail -o {out} {none}
 rerun      h5spec run --json --device cpu -o {plain} {none}
 same       h5spec run --json --device cpu -o {out} {secret} {zstd}
-allowed    h5spec run --json --device cpu --allow-duplicates -o {out} {secret} {zstd}
+allowed    h5spec run --json --device cpu --duplicates count -o {out} {secret} {zstd}
 corpus     h5spec merge --json -o {out}/ {plain}
 table      tests/h5spec_tables merge --json --mix-mpp -o {plain}/table.h5 {plain}
 again2     tests/h5spec_tables merge --json --mix-mpp -o {plain}/table.h5 {plain}
@@ -81,7 +81,7 @@ joined     h5spec merge --json --mix-mpp -o {out}/all.h5 {part1} {part2}
 partial    h5spec merge --json --partial -o {out}/part.h5 {part1}
 lacks      h5spec merge --json -o {out}/part.h5 {part1}
 masked     h5spec run --json --device cpu -o {out} {mask} {zstd}/bad.h5
-twice      h5spec merge --json --mix-mpp --skip-duplicates -o {out}/two.h5 {plain}/rgb.h5 {plain}/bad.h5 {plain}/tall.h5 {masked}
+twice      h5spec merge --json --mix-mpp --duplicates skip -o {out}/two.h5 {plain}/rgb.h5 {plain}/bad.h5 {plain}/tall.h5 {masked}
 info       h5spec info --json {plain} {none} {lz4} {jpeg} {partial} {other}
 text       h5spec info {plain}/table.h5 {none}/rgb.h5 {keep}/bad.h5 {kept}/bad.h5 {groups} {roi}
 csv        h5spec info --csv {plain}/table.h5

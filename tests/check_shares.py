@@ -202,7 +202,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
     stores = [shutil.copy(s, os.path.join(folder, "t%03d.h5" % k)) for k in range(400)]
     peak = []
     for n, output in ((20, tmp() + "/r.h5"), (20, tmp()), (400, tmp() + "/r.h5"), (400, tmp())):
-        p = run(H5SPEC, "-j", "2", "--allow-duplicates", "-o", output, *stores[:n])
+        p = run(H5SPEC, "-j", "2", "--duplicates", "count", "-o", output, *stores[:n])
         peak.append(peak_mib(p.err))
     # HDF5 keeps some metadata per slide of the file that it writes
     expect(peak[2] < peak[0] + 24 and peak[3] < peak[1] + 8, "20 stores: %s, 400: %s MiB", peak[:2], peak[2:])
@@ -234,9 +234,9 @@ def test_tune():
 def test_merge_leaves_copies_out_or_refuses():
     (s,), out = slides(1), os.path.join(tmp(), "c.h5")
     a, b = spectrum(store(s)), spectrum(store(shutil.copy(s, os.path.join(tmp(), "twin.svs"))))
-    says(run(H5SPEC, "merge", "-o", out, a, b, status=1).err, "are the same slide", "--skip-duplicates")
+    says(run(H5SPEC, "merge", "-o", out, a, b, status=1).err, "are the same slide", "--duplicates skip")
     expect(not os.path.exists(out), "written")
-    p = run(H5SPEC, "merge", "--json", "--skip-duplicates", "-o", out, a, b)
+    p = run(H5SPEC, "merge", "--json", "--duplicates", "skip", "-o", out, a, b)
     says(p.err, "the second is left out")
     expect(json_lines(p.out)[0]["duplicates"] == 1, "%s", p.out)
     equal(content(out), content(a), "the first")

@@ -69,8 +69,8 @@ def test_report_map_plot_compare_merge():
     run(MKRESULT, "--each", "--slides", "12", "--windows", "9x7", folder)
     names = sorted(glob.glob(os.path.join(folder, "*.h5")))
     merged, table, wrong = (os.path.join(out, name) for name in ("merged.h5", "table.h5", "wrong.h5"))
-    run(H5SPEC, "merge", "-q", "--allow-duplicates", "-o", merged, folder)
-    run(TABLES, "merge", "-q", "--allow-duplicates", "-o", table, folder)
+    run(H5SPEC, "merge", "-q", "--duplicates", "count", "-o", merged, folder)
+    run(TABLES, "merge", "-q", "--duplicates", "count", "-o", table, folder)
     shutil.copy(table, wrong)
     with h5py.File(wrong, "r+", libver=("v110", "v110")) as f:
         del f["table/std_db"]

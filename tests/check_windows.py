@@ -22,7 +22,7 @@ VALUES = {"--min-roi": ("0.9",), "--roi-class": ("Tumor",), "--tissue-only": (),
           "--groups": ("2-3",), "--window": ("128",), "--stride": ("100",), "--sigma": ("0",), "--taper": ("hann",),
           "--range": ("20:100",), "--bins": ("400",)}
 # options that change no window
-OTHERS = {"--output", "--force", "--live", "--list", "--task", "--by", "--allow-duplicates", "--mix-mpp", "--on-damage", "--accept-damage",
+OTHERS = {"--output", "--force", "--live", "--list", "--task", "--by", "--duplicates", "--mix-mpp", "--on-damage", "--accept-damage",
           "--device", "--threads", "--memory", "--io", "--json", "--progress", "--quiet", "--help", "--version"}
 WAYS = {"cpu": ("cpu", None), "fused": ("cuda", ""), "cuFFT": ("cuda", "small")}
 COUNTS = ("windows", "windows_missing", "windows_damaged", "windows_left_out", "windows_skipped", "windows_outside", "samples")

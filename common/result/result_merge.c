@@ -454,9 +454,8 @@ static int check_duplicate(struct merge *m, struct part *p, const struct result_
     p->same = other - m->parts;
     err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", other->name,
             m->paths[other->file], p->name, m->paths[p->file], s->quickhash,
-            m->options.duplicate
-                ? ""
-                : "; leave one of them out, or use --skip-duplicates or --allow-duplicates");
+            m->options.duplicate ? ""
+                                 : "; leave one of them out, or use --duplicates skip or count");
     if (!m->options.duplicate)
         return -1;
     m->options.duplicate(m->options.ctx, e);

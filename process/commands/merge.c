@@ -36,7 +36,7 @@ struct merging {
     int *sets;              /* [slides] their outputs; owned */
     int64_t slides;
     struct same_resolution resolution; /* of an only output */
-    int64_t duplicates;                /* slides that --skip-duplicates left out */
+    int64_t duplicates;                /* slides that --duplicates skip left out */
     int64_t kept;                      /* slides whose rows the table had already */
     bool left_out;                     /* an output was found among the inputs */
     bool refused;                      /* the output has slides that would be lost */
@@ -159,8 +159,10 @@ static void last_line(const struct merging *m, const struct result *r, double se
 static void put_options(FILE *f, const struct options *o)
 {
     fputs(o->partial ? " --partial" : "", f);
-    fputs(o->allow_duplicates ? " --allow-duplicates" : "", f);
-    fputs(o->skip_duplicates ? " --skip-duplicates" : "", f);
+    fputs(o->duplicates == DUPLICATES_COUNT  ? " --duplicates count"
+          : o->duplicates == DUPLICATES_SKIP ? " --duplicates skip"
+                                             : "",
+          f);
 }
 
 static void put_word(FILE *f, const char *before, const char *path)
@@ -410,19 +412,19 @@ static int merge(struct merging *m, choose_slides *choose, struct err *e)
 {
     const struct options *o = m->o;
     const char *out = m->outputs[m->now].path;
-    const struct result_merge_options how = {.partial = o->partial,
-                                             .loses = o->force && !m->left_out ? NULL : refuse,
-                                             .extends = o->extends,
-                                             .copies = say_copies,
-                                             .allow_duplicates = o->allow_duplicates,
-                                             .duplicate =
-                                                 o->skip_duplicates ? skip_duplicate : NULL,
-                                             .progress = show_progress,
-                                             .choose = o->mix_mpp ? NULL : choose,
-                                             .fate = note_fate,
-                                             .ctx = m,
-                                             .kept = &m->kept,
-                                             .bad = &m->bad};
+    const struct result_merge_options how = {
+        .partial = o->partial,
+        .loses = o->force && !m->left_out ? NULL : refuse,
+        .extends = o->extends,
+        .copies = say_copies,
+        .allow_duplicates = o->duplicates == DUPLICATES_COUNT,
+        .duplicate = o->duplicates == DUPLICATES_SKIP ? skip_duplicate : NULL,
+        .progress = show_progress,
+        .choose = o->mix_mpp ? NULL : choose,
+        .fate = note_fate,
+        .ctx = m,
+        .kept = &m->kept,
+        .bad = &m->bad};
     if (result_check_target(out, e))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");

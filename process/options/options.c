@@ -78,9 +78,7 @@ static int add_class(void *ctx, const char *name, struct err *e)
 
 #define LIST OPTIONS_LIST("Input")
 #define JSON(section, text) {section, 0, "json", NULL, text, COMMAND_FLAG(json)}
-#define DUPLICATES {"Advanced", 0, "allow-duplicates", NULL, \
-                    "accept several stores of one slide; each is counted", \
-                    COMMAND_FLAG(allow_duplicates)}
+#define DUPLICATES(words, text) {"Advanced", 0, "duplicates", words, text, COMMAND_WORD(duplicates)}
 #define MIX_MPP {NULL, 0, "mix-mpp", NULL, \
                  "accept slides of different resolution in one result; without it, those that " \
                  "differ by more than 10 % from the alphabetically first are left out, with " \
@@ -134,7 +132,8 @@ static const struct command_option run_rows[] = {
     JSON("Messages", "print one JSON line per store on standard output"), 
     {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal",
      COMMAND_WORD(progress)}, OPTIONS_QUIET,
-    DUPLICATES, MIX_MPP,
+    DUPLICATES("fail|count", "of several stores of one slide. fail: reject all but one; count: "
+               "compute each"), MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
      COMMAND_CALL(set_groups)},
     {NULL, 0, "sigma", "PX", "Gaussian smoothing before windows are cut, 0 for none",
@@ -169,10 +168,8 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(partial)},
     JSON("Messages", "print a JSON line about each output, with what "
      "became of each input"), OPTIONS_QUIET,
-    DUPLICATES, MIX_MPP,
-    {NULL, 0, "skip-duplicates", NULL,
-     "merge only the first by name of slides that are the same; without it they are an error",
-     COMMAND_FLAG(skip_duplicates)},
+    DUPLICATES("fail|count|skip", "slides of several names that are the same slide. fail: they are "
+               "an error; count: merge each; skip: merge only the first by name"), MIX_MPP,
     COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {

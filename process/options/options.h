@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The words of --duplicates, in their order. */
+enum options_duplicates { DUPLICATES_FAIL, DUPLICATES_COUNT, DUPLICATES_SKIP };
+
 struct options {
     const struct command *command;
     struct input_files files; /* inputs; owned */
@@ -33,8 +36,8 @@ struct options {
     int64_t task, tasks; /* this task's share of the inputs; 0, 0: all */
     bool by_group;       /* shares are of the groups of all inputs */
     enum progress_when progress;
-    bool json, histogram, csv, quick, partial, force, quiet, allow_duplicates, skip_duplicates,
-        mix_mpp;
+    enum options_duplicates duplicates;
+    bool json, histogram, csv, quick, partial, force, quiet, mix_mpp;
     bool extends;                  /* merge: the output, a table, is named as an input */
     bool min_tissue;               /* --min-tissue was given */
     bool min_roi;                  /* --min-roi was given */

@@ -67,7 +67,7 @@ bool at_once_serves(const struct options *o, struct err *note)
 int at_once_same(const char *path, const char *first, struct err *e)
 {
     return err_set(e,
-                   "%s: rejected: same slide as %s (equal quickhash); --allow-duplicates counts "
+                   "%s: rejected: same slide as %s (equal quickhash); --duplicates count computes "
                    "both",
                    path, first);
 }
@@ -89,7 +89,7 @@ static int ask(void *ctx, int64_t k, const char *quickhash, struct err *e)
     struct work *w = ctx;
     struct answer *a = w->answer;
     (void)k;
-    if (w->a->o->allow_duplicates)
+    if (w->a->o->duplicates == DUPLICATES_COUNT)
         return 0;
     snprintf(a->quickhash, sizeof a->quickhash, "%s", quickhash);
     if (crew_ask(w->seat, a))
@@ -288,7 +288,7 @@ static enum crew_line_word decide(void *ctx, const struct crew_line *l, int64_t 
         a->why = h->why;
         return CREW_LINE_NO;
     }
-    if (w->a->o->allow_duplicates)
+    if (w->a->o->duplicates == DUPLICATES_COUNT)
         return CREW_LINE_YES;
     memcpy(a->quickhash, h->quickhash, sizeof a->quickhash);
     return allow(w, l, k, a);
@@ -384,7 +384,7 @@ int at_once_run(const struct at_once *a, int64_t *peak, struct err *e)
     struct work w = {.a = a, .members = o->threads < o->files.n ? o->threads : o->files.n};
     struct crew_line_setup s = setup_of(&w);
     struct crew_line_end end;
-    s.allow = o->allow_duplicates ? NULL : allow;
+    s.allow = o->duplicates == DUPLICATES_COUNT ? NULL : allow;
     s.show = a->bytes ? show : NULL;
     const int bad = crew_line_run(&s, &end, e);
     *peak = end.peak_memory;

@@ -139,7 +139,7 @@ struct run {
  * without a quickhash are never the same. */
 static int check_duplicate(struct run *r, const char *path, const char *quickhash, struct err *e)
 {
-    if (r->o->allow_duplicates || !*quickhash)
+    if (r->o->duplicates == DUPLICATES_COUNT || !*quickhash)
         return 0;
     const char *first = memory_note(&r->seen, quickhash, path);
     return first ? at_once_same(path, first, e) : 0;

@@ -108,7 +108,7 @@ def problem(corpus, text):
 
 def merge_results(corpus, done):
     """The rows of JSON about the merged files, which list their inputs; None if a merge failed."""
-    options = ["--allow-duplicates" if corpus.has("allow_duplicates") else "--skip-duplicates"]
+    options = ["--duplicates", "count" if corpus.has("allow_duplicates") else "skip"]
     options += ["--mix-mpp"] if "--mix-mpp" in corpus.settings["h5spec"] else []
     of = {corpus.result(r): r for r in done}
     p = ask(program("h5spec"), "merge", "--json", "-q", "--force", *options, "-o", corpus.out + "/", "--list", "-",

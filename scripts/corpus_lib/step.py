@@ -134,7 +134,7 @@ class Batch:
                 done[row["input"]] = row["status"] in OK
         rows = [r for r in self.rows if r.step == "process" or done.get(r.slide)]
         argv = [program("h5spec"), "run", *self.corpus.settings.get("h5spec", []), *self.corpus.run.get("process", []),
-                *self.threads, "--json", "--progress", "no", "--allow-duplicates", "-o", self.corpus.path("results")]
+                *self.threads, "--json", "--progress", "no", "--duplicates", "count", "-o", self.corpus.path("results")]
         for again in (False, True):
             self.call(argv + (["--force"] if again else []) + ["--list", "-"], [r for r in rows if bool(r.redo) == again],
                       "store")
