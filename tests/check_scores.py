@@ -109,14 +109,14 @@ def test_values_and_coverage_follow_the_definition():
 
 
 def test_what_is_covered_counts_once():
-    """Area, not a sum over patches: of any overlap, in any memory, per value."""
+    """Area, not a sum over patches: of any overlap, per value."""
     one = [(0, 0, 256, 0.5)]
     for rows in (one, 4 * one, one + [(128, 0, 128, 0.1)]):
         expect(cells(draw(table(rows), "--cell", 512))["coverage"][0, 0] == 0.25, "%s", rows)
     grid = [(128 * i, 64 * j, 256, 0.5) for i in range(0, 7, 3) for j in range(0, 9, 2)]
     for rows in (patches(60), grid):
-        for cell, memory in ((32, "64K"), (50, "1M"), (700, "64K"), (4096, "64K")):
-            c = cells(draw(table(rows), "--cell", cell, "--memory", memory))
+        for cell in (32, 50, 700, 4096):
+            c = cells(draw(table(rows), "--cell", cell))
             coverage = expected(rows, "box", cell)[1]
             expect(0 < coverage.min() or coverage.max() > 0.3, "%s", coverage)
             expect(np.abs(c["coverage"] - coverage).max() < 6e-4, "cells of %d px: %s", cell, np.abs(c["coverage"] - coverage).max())
@@ -140,7 +140,7 @@ def test_windows_of_h5spec_blend_as_its_own_maps():
         expect(np.nanmax(np.abs(a["focus_db"] - b["score"])) <= 0.00051, "%s: %g", options, np.nanmax(np.abs(a["focus_db"] - b["score"])))
 
 
-def test_any_order_memory_and_format_give_the_same_files():
+def test_any_order_and_format_give_the_same_files():
     rows = patches(400, values=2)
     head = ("x", "y", "size", "score", "other")
     rows += [(32 * k, 64, 32, v, v) for k in range(20) for v in (9e8, 0.125, -9e8)]  # in double their sum depends on the order
@@ -152,7 +152,6 @@ def test_any_order_memory_and_format_give_the_same_files():
     for seed in range(2):
         np.random.default_rng(seed).shuffle(shuffled)
         same(first, draw(table([tuple(r) for r in shuffled], ",".join(head)), "--blend", "cos", formats="all"))
-    same(first, draw(table(shuffled, ",".join(head)), "--blend", "cos", "--memory", "64K", formats="all"))  # several bands
     folder = tmp("formats")
     kinds = [(n, t) for n, t in zip(head, ("<i4", "<i2", "<u2", "<f8", "<f8"))]
     np.save(os.path.join(folder, "slide.npy"), np.array(rows, dtype=kinds))
@@ -356,7 +355,7 @@ def test_wrong_options():
                            (("--slide-size", "5x5", result), "without a store or result"),
                            (("--slide", "a", "--slide", "b"), "once"), ((result, result), "one slide")):
         says(run(H5SPEC, "map", "--scores", path, "-o", tmp(), *options, status=2).err, words)
-    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--follow", "5"), ("--memory", "1M")):
+    for option in (("--patch", "5"), ("--slide-size", "5x5"), ("--follow", "5")):
         says(run(H5SPEC, "map", "-o", tmp(), *option, result, status=2).err, option[0] + " has no effect without --scores")
     says(run(H5SPEC, "map", "--scores", path, "--feature", "tumour", "-o", tmp(), status=1).err, "has no column tumour")
 

@@ -24,9 +24,8 @@ struct arguments {
     struct map_setup setup;
     struct input_files files;
     const char **patterns; /* [setup.n_patterns], owned; the words belong to argv */
-    bool json;
-    bool format, quiet; /* given */
-    bool blend, memory; /* the same */
+    bool json, quiet;
+    bool format, blend; /* given */
 };
 
 /* --- options that take more than a value --- */
@@ -181,15 +180,11 @@ static const struct command_option rows[] = {
      "which all weights give the same if the stride is half a window). Scores: any (default: 32 px "
      "or more, with which a map has at most 1,024 cells per side)",
      COMMAND_INT(setup.cell, 1, SCORES_MOST_SIZE)},
-    {NULL, 0, "memory", "BYTES",
-     "for the cells of --scores; where they need more, FILE is read several times",
-     COMMAND_BYTES(setup.scores.memory, 1 << 16, INT64_C(1) << 40), COMMAND_GIVEN(memory)},
     COMMAND_LAST_ROWS};
 
 static void set_defaults(void *ctx)
 {
-    *(struct arguments *)ctx =
-        (struct arguments){.setup = {.below = NAN, .above = NAN, .scores = {.memory = 64 << 20}}};
+    *(struct arguments *)ctx = (struct arguments){.setup = {.below = NAN, .above = NAN}};
 }
 
 const struct command map_options = {
@@ -252,7 +247,6 @@ static int check_no_scores(const struct arguments *a, struct err *e)
     const char *option = s->patch        ? "--patch"
                          : s->width      ? "--slide-size"
                          : s->follow > 0 ? "--follow"
-                         : a->memory     ? "--memory"
                                          : NULL;
     if (option)
         return err_set(e, "%s has no effect without --scores", option);

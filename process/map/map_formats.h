@@ -24,7 +24,7 @@ struct map_scores_setup {
     const char *path; /* NULL: maps of results */
     char **names;     /* [n_names] values that are wanted; owned by the command */
     int n_names;
-    int64_t patch, width, height, memory; /* score_map.h */
+    int64_t patch, width, height; /* score_map.h */
     double follow; /* s without growth that end the file (map_write.h); 0: it is complete */
 };
 

@@ -222,6 +222,8 @@ static int find_scored(const struct map_setup *setup, struct scored *s, struct e
 
 /* --- maps --- */
 
+enum { CELL_MEMORY = 64 << 20 }; /* bytes; where cells need more, the file is read several times */
+
 static struct score_map_setup map_setup_of(const struct map_setup *setup, const struct scored *s)
 {
     const struct map_scores_setup *o = &setup->scores;
@@ -232,7 +234,7 @@ static struct score_map_setup map_setup_of(const struct map_setup *setup, const 
                                     .height = s->height,
                                     .cell = setup->cell,
                                     .side = SCORES_SIDE,
-                                    .memory = o->memory,
+                                    .memory = CELL_MEMORY,
                                     .lenient = setup->partial};
 }
 
