@@ -104,10 +104,9 @@ static const struct command_option table[] = {
      "take the tissue map from a PNG of the whole slide (black: no tissue) or from the polygons of "
      "a GeoJSON file; FILE may be a folder with one file per slide, NAME.png or NAME.geojson",
      COMMAND_TEXT(convert.tissue_mask)},
-    {NULL, 0, "anonymous", NULL,
-     "name stores, messages and output by the slide's hash, not by its file name; needs --key",
-     COMMAND_FLAG(anonymous)},
-    {NULL, 0, "key", "FILE", "with --anonymous: add a line NAME,PATH for each slide to this file",
+    {NULL, 0, "anonymous", "FILE.csv",
+     "name stores, messages and output by the slide's hash, not by its file name; FILE.csv, the "
+     "key, gets a line NAME,PATH for each slide",
      COMMAND_TEXT(key)},
     {NULL, 0, "on-damage", "report|fail",
      "report: fill damaged tiles with the background and end with status 4; fail: reject the slide",
@@ -196,10 +195,10 @@ int arguments_usage_error(const struct err *e)
 
 static int check_anonymous(const struct arguments *o, struct err *e)
 {
-    if (o->anonymous != (o->key && *o->key))
-        return err_set(e, "--anonymous and --key FILE must be given together");
-    if (!o->anonymous)
+    if (!o->key)
         return 0;
+    if (output_is_folder(o->key, ".csv")) /* never a slide that follows the option */
+        return err_set(e, "--anonymous %s: the name of the key must end in .csv", o->key);
     const char *shows = o->convert.keep_identifiers ? "keep-identifiers"
                         : o->keep_tree              ? "keep-tree"
                         : o->print_inputs           ? "print-inputs"

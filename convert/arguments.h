@@ -18,8 +18,8 @@ struct arguments {
     const char *output, *list;
     int64_t task, tasks; /* our share of the list */
     int64_t slides;      /* at once; 0: as many as cores */
-    bool keep_tree, accept_damage, anonymous;
-    const char *key; /* file for the names of anonymous slides */
+    bool keep_tree, accept_damage;
+    const char *key; /* --anonymous: file for the names of slides; NULL: they are not anonymous */
     bool json, print_inputs, quiet, verbose;
     enum progress_when progress;
 };

@@ -68,7 +68,7 @@ static int outcomes_begin(struct outcomes *r, const struct arguments *o, struct 
     *r = (struct outcomes){.o = o, .begun = clock_now()};
     if (inputs_is_file(o->output))
         return 0;
-    r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->anonymous, e);
+    r->failures = failed_list_create(FAILED_STORES, o->output, o->task, o->tasks, o->key, e);
     return r->failures ? 0 : -1;
 }
 
@@ -328,7 +328,7 @@ static int gather(struct batch *b, char **words, int n, struct err *e)
         return -1;
     if (b->in.n == 0)
         return err_set(e, "%s: the list contains no slides", b->o->list);
-    inputs_assign(&b->in, b->o->anonymous ? NULL : b->o->output, b->o->keep_tree);
+    inputs_assign(&b->in, b->o->key ? NULL : b->o->output, b->o->keep_tree);
     if (b->in.n == 0)
         return err_set(e, "%s: no slides, only other DICOM files", n > 0 ? words[0] : b->o->list);
     inputs_share(&b->in, b->o->task, b->o->tasks);
@@ -342,10 +342,10 @@ static int check_outputs(const struct batch *b, struct err *e)
     char *const read[] = {(char *)o->list, (char *)o->convert.tissue_mask};
     const char *store = inputs_is_file(o->output) ? o->output : NULL;
     int bad = output_is_no_input("-o", store, read, 2, e) ||
-              output_is_no_input("--key", o->key, read, 2, e);
+              output_is_no_input("--anonymous", o->key, read, 2, e);
     for (size_t k = 0; k < b->in.n && !bad; k++)
         bad = output_is_no_input("-o", store, &b->in.list[k].path, 1, e) ||
-              output_is_no_input("--key", o->key, &b->in.list[k].path, 1, e);
+              output_is_no_input("--anonymous", o->key, &b->in.list[k].path, 1, e);
     return bad ? -1 : 0;
 }
 
@@ -416,7 +416,7 @@ static void convert_one(struct batch *b, struct input *i, int64_t item, struct c
     options.threads = threads_for(b, item, seat);
     options.threads_now = &seat->threads;
     a->bad = 1;
-    if (b->o->anonymous) {
+    if (b->o->key) {
         if (take_name(b, i, seat, a))
             return;
         options.name = a->name;
@@ -445,7 +445,7 @@ static void arrive(void *ctx, int64_t k, const void *answer)
 {
     struct batch *b = ctx;
     const struct answer *a = answer;
-    if (!a->bad && !b->o->anonymous)
+    if (!a->bad && !b->o->key)
         b->maker[b->in.list[k].target_number] = (size_t)k + 1;
 }
 
@@ -551,10 +551,10 @@ static int report(void *ctx, int64_t k, void *answer, struct err *e)
         return 1;
     }
     snprintf(name, sizeof name, "slide %" PRId64 " of %zu", k + 1, b->in.n);
-    const char *shown = !b->o->anonymous ? i->path : a->name[0] ? a->name : name;
-    const struct outcome o = {shown, i->target, b->o->anonymous ? 0 : i->below, output_of(b, i)};
+    const char *shown = !b->o->key ? i->path : a->name[0] ? a->name : name;
+    const struct outcome o = {shown, i->target, b->o->key ? 0 : i->below, output_of(b, i)};
     const bool stopped = a->bad && a->stopped && stop_signal();
-    if (b->o->anonymous)
+    if (b->o->key)
         anonymous_mask(&a->why, i->path, shown);
     if (stopped) {
         if (!b->stop_said)
@@ -592,8 +592,7 @@ static void show(void *ctx, const struct crew_line *l)
         return;
     const double n = (double)b->in.n;
     const char *path = b->in.list[shown].path;
-    progress_item(shown, b->o->anonymous ? "" : path_base_name(path), ((double)done + parts) / n,
-                  1 / n);
+    progress_item(shown, b->o->key ? "" : path_base_name(path), ((double)done + parts) / n, 1 / n);
     progress_show(atomic_load(&first->fraction), pixels / 1e6);
 }
 
@@ -623,7 +622,7 @@ static int convert_all(struct batch *b, struct err *e)
     const int bad = crew_line_run(&s, &end, e);
     b->outcomes.memory = cli_peak_memory() + end.peak_memory;
     if (bad && end.refused)
-        return b->o->anonymous ? -1 : err_add(e, "%s", b->in.list[end.begun].path);
+        return b->o->key ? -1 : err_add(e, "%s", b->in.list[end.begun].path);
     if (bad && stop_signal()) {
         b->outcomes.not_begun = (int64_t)b->in.n - end.begun;
         if (!b->stop_said)

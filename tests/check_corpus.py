@@ -77,9 +77,9 @@ def test_wrong_use():
     for argv, word, status in ((["run", "--wsi2h5", "--codec foo", "x.svs"], "--codec foo", 2), (["run", tmp()], "a folder without slides", 1),
                                (["run", "--h5spec", "--window 100", "x.svs"], "window", 2), (["run"], "no slides given", 2),
                                (["run", "--wsi2h5", "--keep-tree", "x.svs"], "one folder of stores", 2), (["plan"], "no slides given", 2),
-                               (["run", "--wsi2h5", "--anonymous --key k.csv", "x.svs"], "by the names of their slides", 2),
+                               (["run", "--wsi2h5", "--anonymous k.csv", "x.svs"], "by the names of their slides", 2),
                                (["run", "--wsi2h5", "--keep-t", "x.svs"], "one folder of stores", 2),
-                               (["run", "--wsi2h5", "--anon --key=k.csv", "x.svs"], "by the names of their slides", 2),
+                               (["run", "--wsi2h5", "--anon=k.csv", "x.svs"], "by the names of their slides", 2),
                                (["step", "--batch", "1"], "not a corpus", 1), (["status"], "not a corpus", 1),
                                (["run", "--tasks", "0", "x.svs"], "1 or more", 2)):
         says(corpus(*argv, "-o", out, *(["--scheduler", "local"] if "run" in argv else []), status=status).err, word)

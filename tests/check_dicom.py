@@ -544,7 +544,7 @@ def test_quickhash_is_that_of_openslide():
     expect(a["quickhash"] == hashlib.sha256(b"1.2.840.99.7\0").hexdigest(), "%s", a)
     out = tmp("out")
     key = os.path.join(tmp(), "key.csv")
-    run(WSI2H5, "--anonymous", "--key", key, "-o", out, os.path.dirname(dicom(series="1.2.840.99.7")))
+    run(WSI2H5, "--anonymous", key, "-o", out, os.path.dirname(dicom(series="1.2.840.99.7")))
     expect(os.listdir(out) == ["slide-%s.h5" % a["quickhash"][:16]], "%s", os.listdir(out))
 
 

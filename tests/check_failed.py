@@ -118,7 +118,7 @@ def test_shares_have_lists_of_their_own():
 
 def test_anonymous_runs_keep_names_out_of_the_list():
     folder, work = slides(), tmp()
-    convert(folder, work + "/stores", "--anonymous", "--key", work + "/key.csv")
+    convert(folder, work + "/stores", "--anonymous", work + "/key.csv")
     text = text_in(work + "/stores/failed.csv")
     for secret in ("gone", "so", "to say", folder, os.path.basename(folder)):
         expect(secret not in text.replace("reason", ""), "%r in %r", secret, text)

@@ -182,7 +182,7 @@ def test_anonymous_names():
     broken = os.path.join(folder, "Miller.svs")
     open(broken, "wb").write(open(tiny(3), "rb").read()[:-1000])
     out, key = tmp("out"), os.path.join(tmp("key"), "key.csv")
-    argv = [WSI2H5, "--json", "--anonymous", "--key", key, "--progress", "yes", "-o", out, folder]
+    argv = [WSI2H5, "--json", "--anonymous", key, "--progress", "yes", "-o", out, folder]
     p = run(*argv, status=1)
     stores = sorted(stores_in(out))
     expect(len(stores) == 2 and all(re.fullmatch(r"slide-[0-9a-f]{16}\.h5", s) for s in stores), "%s", stores)
@@ -207,11 +207,11 @@ REJECTED = [  # options that contradict each other or have no effect, a word of 
     (["--tissue-only", "--no-tissue"], "--no-tissue"), (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
     (["-q", "--verbose"], "--verbose"), (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
     (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
-    (["--anonymous"], "--key FILE"), (["--key", "k"], "--key FILE"),
-    (["--anonymous", "--key", "k", "--keep-identifiers"], "--keep-identifiers"),
-    (["--anonymous", "--key", "k", "--keep-tree"], "--keep-tree"),
-    (["--anonymous", "--key", "k", "--verbose"], "--verbose"),
-    (["--anonymous", "--key", "k", "--print-inputs"], "--print-inputs"),
+    (["--anonymous", "slide.svs"], "must end in .csv"), (["--anonymous", ""], "must end in .csv"),
+    (["--anonymous", "k.csv", "--keep-identifiers"], "--keep-identifiers"),
+    (["--anonymous", "k.csv", "--keep-tree"], "--keep-tree"),
+    (["--anonymous", "k.csv", "--verbose"], "--verbose"),
+    (["--anonymous", "k.csv", "--print-inputs"], "--print-inputs"),
     (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
 ]
 
@@ -235,7 +235,7 @@ def test_programs_at_once_add_a_slide_to_the_key_once():
     """Also where locks of the system do not reach other nodes."""
     library, folder, slide = preloaded(SLOW_KEY), tmp(), made("--size", "300x300")
     key = os.path.join(folder, "key.csv")
-    argv = [[WSI2H5, "-q", "--anonymous", "--key", key, "-o", os.path.join(folder, "out%d/" % k), slide] for k in range(5)]
+    argv = [[WSI2H5, "-q", "--anonymous", key, "-o", os.path.join(folder, "out%d/" % k), slide] for k in range(5)]
     running = [subprocess.Popen(a, env=dict(os.environ, LD_PRELOAD=library), stderr=subprocess.PIPE) for a in argv]
     for p in running:
         _, err = p.communicate(timeout=TIMEOUT)
@@ -258,7 +258,7 @@ def test_programs_at_once_add_a_slide_to_the_key_once():
 def test_a_key_file_that_is_a_link():
     victim, folder = file_of("victim", b"precious"), tmp()
     os.symlink(victim, os.path.join(folder, "key.csv"))
-    p = run(WSI2H5, "-q", "--anonymous", "--key", os.path.join(folder, "key.csv"), "-o", os.path.join(folder, "out/"), made("--size", "300x300"), status=None)
+    p = run(WSI2H5, "-q", "--anonymous", os.path.join(folder, "key.csv"), "-o", os.path.join(folder, "out/"), made("--size", "300x300"), status=None)
     expect(p.returncode != 0 and bytes_in(victim) == b"precious", "status %d: the victim's file is written", p.returncode)
     says(p.err, "key.csv: is a symbolic link; name the file itself")
 

@@ -226,8 +226,8 @@ def test_the_same_slide_twice_under_hidden_names_gets_one_store():
     for k in range(4):
         shutil.copy(small(1), os.path.join(folder, "s%d.svs" % k))
     key = os.path.join(tmp(), "key.csv")
-    p = run(WSI2H5, "-j", "4", "--anonymous", "--key", key, "-o", out, folder, status=None)
-    one = run(WSI2H5, "-j", "1", "--anonymous", "--key", key + "1", "-o", tmp(), folder, status=None)
+    p = run(WSI2H5, "-j", "4", "--anonymous", key, "-o", out, folder, status=None)
+    one = run(WSI2H5, "-j", "1", "--anonymous", key + ".1.csv", "-o", tmp(), folder, status=None)
     expect(p.returncode == one.returncode and len(stores_in(out)) == 1, "%s %s", p.err, one.err)
     expect(bytes_of(key) == bytes_of(key + "1"), "%s, not %s", bytes_of(key), bytes_of(key + "1"))
     counts = [re.match(r".*failed", t.err.splitlines()[-1]).group() for t in (p, one)]

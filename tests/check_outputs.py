@@ -95,11 +95,12 @@ def test_an_output_that_is_an_input():
 
 
 def test_the_converter_writes_over_no_input():
-    slide, listed = made("--size", "300x300", name="slide"), os.path.join(tmp(), "list.h5")
-    put_file(listed, slide + "\n")
-    for argv in (["-o", listed, "--list", listed], ["-o", tmp("o"), "--anonymous", "--key", listed, "--list", listed]):
-        says(run(WSI2H5, *argv, status=2).err, "is one of the inputs")
-    expect(open(listed).read() == slide + "\n", "the list was changed")
+    slide, listed = made("--size", "300x300", name="slide"), tmp()
+    for ending, *argv in ((".h5", "-o"), (".csv", "-o", tmp("o"), "--anonymous")):
+        path = os.path.join(listed, "list" + ending)
+        put_file(path, slide + "\n")
+        says(run(WSI2H5, *argv, path, "--list", path, status=2).err, "is one of the inputs")
+        expect(text_in(path) == slide + "\n", "the list was changed")
 
 
 def test_a_result_of_other_slides_is_replaced_with_force_only():

@@ -57,7 +57,7 @@ level      wsi2h5 --json --level 1 --zarr -o {out} {in}/few {in}/slides/ome.svs 
 mpp        wsi2h5 --json --mpp 2.1 --zarr --codec deflate --task 1/2 -o {out} {in}/slides
 mask       wsi2h5 --json --tissue-mask {in}/mask.png --tissue-only -o {out} {in}/few/rgb.svs
 outline    wsi2h5 --json --tissue-mask {in}/roi.geojson --codec none -o {out} {in}/few/rgb.svs
-secret     wsi2h5 --json --anonymous --key {out}/key.csv -o {out} {in}/few
+secret     wsi2h5 --json --anonymous {out}/key.csv -o {out} {in}/few
 inputs     wsi2h5 --print-inputs --verbose -o {out} {in}
 again      wsi2h5 --json -o {keep} {in}/slides
 plain      h5spec run --json --device cpu -o {out} {none}

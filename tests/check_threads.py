@@ -16,7 +16,7 @@ def slides(names=None):
 @races
 def test_wsi2h5():
     broken = file_of("broken.svs", bytes_in(slides()[0])[:5000])
-    for options in ((), ("--codec", "deflate"), ("--gray", "--codec", "none"), ("--tissue-only",), ("--anonymous", "--key", os.path.join(tmp(), "key.csv"))):
+    for options in ((), ("--codec", "deflate"), ("--gray", "--codec", "none"), ("--tissue-only",), ("--anonymous", os.path.join(tmp(), "key.csv"))):
         out = tmp()
         run(WSI2H5, "-q", "-j", 4, *options, "-o", out, *slides(), broken, default_codec=True, status=1)
         expect(len(stores_in(out)) == len(SLIDES), "%s: %s", options, os.listdir(out))

@@ -472,7 +472,7 @@ def test_masks_of_anonymous_slides():
     """The mask is found by the slide's name, which no output repeats."""
     slide, masks, out, key = made(*KNOWN, name="SmithJohn"), tmp(), tmp(), os.path.join(tmp(), "key.csv")
     def convert(status):
-        p = run(WSI2H5, "--json", "--anonymous", "--key", key, "--tissue-mask", masks, "-o", out, slide, status=status)
+        p = run(WSI2H5, "--json", "--anonymous", key, "--tissue-mask", masks, "-o", out, slide, status=status)
         expect("Smith" not in p.err + p.out, "%s", p.err + p.out)
         return p
     says(convert(1).err, "no tissue mask")

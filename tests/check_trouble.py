@@ -43,7 +43,7 @@ def test_keys_are_private():
     key, other = os.path.join(tmp(), "a.csv"), os.path.join(tmp(), "b.csv")
     slide, path = made("--size", "700x600", name="small"), result_of(small())
     commands = ((key, [H5SPEC, "report", "-q", "--names", "number", "--key", key, "-o", os.path.join(tmp(), "r.html"), path]),
-                (other, [WSI2H5, "-q", "--force", "--anonymous", "--key", other, "-o", tmp(), slide]))
+                (other, [WSI2H5, "-q", "--force", "--anonymous", other, "-o", tmp(), slide]))
     for file, argv in commands:
         for _ in range(2):
             run(*argv)

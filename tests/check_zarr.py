@@ -284,7 +284,7 @@ def test_groups_of_slides_and_folders():
     converted(folder, "--keep-tree", out=out)
     check_image(os.path.join(out, "deep", "c.h5"))
     key, out = os.path.join(tmp(), "key.csv"), os.path.join(tmp(), "anonymous")
-    stores = converted(folder, "--anonymous", "--key", key, "--json", out=out)[1]
+    stores = converted(folder, "--anonymous", key, "--json", out=out)[1]
     for path in stores:
         check_image(path)
         for d, _, names in os.walk(image_of(path)):

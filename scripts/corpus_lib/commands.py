@@ -32,7 +32,7 @@ def check_options(corpus):
     """Wrong options of the programs are reported now, once, and not by every task."""
     each = [[]] + [shlex.split(text) for text in sorted({r.options for r in corpus.records if r.options})]
     for option, why in (("--keep-tree", "a corpus has one folder of stores; slides with the same name get numbers"),
-                        ("--anonymous", "a corpus finds stores by the names of their slides; run wsi2h5 --anonymous, then h5spec")):
+                        ("--anonymous", "a corpus finds stores by the names of their slides; run wsi2h5 --anonymous KEY.csv, then h5spec")):
         if any(is_named(option, corpus.settings["wsi2h5"] + words) for words in each):
             die("--wsi2h5 %s: %s" % (option, why), USAGE)
     for argv in [[program("wsi2h5"), *corpus.settings["wsi2h5"], *words, "--list", os.devnull, "-o", corpus.stores]

@@ -139,7 +139,7 @@ def one_corpus(t, anonymous, codec):
         f.write(bytes_in(slide)[:-2000])
     slides = [slide, broken, *other_formats(canaries, work, base, profile, anonymous)]
     out = t.new_folder()
-    options = ["--codec", codec] + (["--anonymous", "--key", os.path.join(work, "key.csv")] if anonymous else [])
+    options = ["--codec", codec] + (["--anonymous", os.path.join(work, "key.csv")] if anonymous else [])
     sinks = {}
     ran = run([WSI2H5, "--json", *options, "-o", out, *slides])
     sinks["wsi2h5's stdout"], sinks["wsi2h5's stderr"] = ran.out.encode(), ran.err.encode()
