@@ -861,7 +861,7 @@ def test_the_foot_says_when_and_how():
     (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_in(path), re.S)
     says(html.unescape(foot), "Made on %s by h5spec " % time.strftime("%Y-%m-%d"), "Folders: made here", "report.html --title='it'\\''s <b>' --csv t.csv 'made here'</code>")
     expect(tmp() not in text_in(path), "an absolute path")
-    path, _ = report("--names", "number", folder)
+    path, _ = report("--anonymous", os.path.join(tmp(), "key.csv"), folder)
     (foot,) = re.findall('<footer id="made">(.*?)</footer>', text_in(path), re.S)
     expect("made here" not in text_in(path) and "code" not in foot, "%s", foot)
 
@@ -927,24 +927,25 @@ def texts_of(folder):
 
 def test_nothing_identifying_reaches_a_file():
     """mkresult writes CANARY into what identifies a slide: the file's name, its hash, the device."""
-    for options in ((), ("--names", "number")):
+    for anonymous in (False, True):
         folder = tmp()
+        options = ("--anonymous", os.path.join(folder, "key.csv")) if anonymous else ()
         run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"), *options,
             results("--slides", "12"))
         texts = texts_of(folder)
-        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json"} | ({"r.html.key.csv"} if options else set()), "%s", list(texts))
+        expect(set(texts) == {"r.html", "t.csv", "m/h5spec_statistics_mqc.json"} | ({"key.csv"} if options else set()), "%s", list(texts))
         for name, text in texts.items():
             expect("CANARY" not in text, "%s", name)
             expect("made-00003" in text or options, "%s holds no slide", name)
 
 
 def numbered(*argv, status=0):
-    """A report with --names number: the texts of its files without the key, and the rows of the key."""
+    """A report with --anonymous: the texts of its files without the key, and the rows of the key."""
     folder = tmp()
-    run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--names", "number", "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
+    run(H5SPEC, "report", "-o", os.path.join(folder, "r.html"), "--anonymous", os.path.join(folder, "key.csv"), "--csv", os.path.join(folder, "t.csv"), "--multiqc", os.path.join(folder, "m"),
         *argv, status=status)
-    key = csv_rows(os.path.join(folder, "r.html.key.csv"), "surrogateescape")
-    os.unlink(os.path.join(folder, "r.html.key.csv"))
+    key = csv_rows(os.path.join(folder, "key.csv"), "surrogateescape")
+    os.unlink(os.path.join(folder, "key.csv"))
     return texts_of(folder), key
 
 
@@ -978,7 +979,7 @@ def test_numbers_replace_groups_that_tell_names():
         says(texts["r.html"], "in group group 1", "in a group that no slide is in")
     texts, key = numbered("--meta", table("slide,who,site", *rows), "--group", "site", source)
     expect('"North"' in texts["t.csv"] and '"not in the table"' in texts["t.csv"] and key[0]["group_name"] == "North", "a group that tells nothing is hidden")
-    expect('"group 1"' not in text_in(report("--group-regex", "liver", source)[0]), "numbers without --names number")
+    expect('"group 1"' not in text_in(report("--group-regex", "liver", source)[0]), "numbers without --anonymous")
 
 
 def test_the_key_keeps_names_exactly():
@@ -1000,7 +1001,7 @@ def test_a_table_with_protected_names_finds_its_slides():
 
 def test_only_our_own_files_are_overwritten():
     folder = tmp()
-    for option, name, message in (("-o", "a.html", "not a report"), ("--csv", "a.csv", "not a table of a report")):
+    for option, name, message in (("-o", "a.html", "not a report"), ("--csv", "a.csv", "not a table of a report"), ("--anonymous", "k.csv", "not a key of a report")):
         path = os.path.join(folder, name)
         put_file(path, "mine")
         words = [option, path] + ([] if option == "-o" else ["-o", os.path.join(folder, "b.html")])
@@ -1009,9 +1010,8 @@ def test_only_our_own_files_are_overwritten():
         os.unlink(path)
         run(H5SPEC, "report", *words, results())
         run(H5SPEC, "report", *words, results())
-    for words, message in ((["-o", "a.txt"], "must end in .html"), ([], "-o REPORT.html is missing"), (["-o", "a.html", "--key", "k"], "--key has no effect"),
-                           (["-o", "a.html", "--meta", "m"], "--meta has no effect"),
-                           (["-o", "a.html", "--names", "none"], "--names none")):
+    for words, message in ((["-o", "a.txt"], "must end in .html"), ([], "-o REPORT.html is missing"), (["-o", "a.html", "--anonymous", "r.h5"], "must end in .csv"),
+                           (["-o", "a.html", "--meta", "m"], "--meta has no effect")):
         says(run(H5SPEC, "report", *words, results(), status=2).err, message)
 
 

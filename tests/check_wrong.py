@@ -651,7 +651,7 @@ def test_no_memory_for_arguments_is_not_wrong_usage():
     commands = [[H5SPEC, "run", "--device", "cpu", "--roi-class", "A", "--roi", regions, "--list", stores, "-o", out + "/r.h5"],
                 [H5SPEC, "run", "--device", "cpu", "--list", stores, "-o", out + "/new/"],
                 [H5SPEC, "merge", "--list", results, "-o", out + "/m.h5"], [H5SPEC, "plot", "--slide", "*", "-o", out + "/p.svg", r],
-                [H5SPEC, "report", "--names", "number", "--list", results, "-o", out + "/p.html"],
+                [H5SPEC, "report", "--anonymous", out + "/key.csv", "--list", results, "-o", out + "/p.html"],
                 [H5SPEC, "map", "--slide", "good", "--list", results, "-o", out + "/maps"], [H5SPEC, "compare", r, r],
                 [WSI2H5, "--list", slides, "-o", out]]
     commands += [[H5SPEC, word, "--list", results if word == "info" else stores] for word in ("info", "verify", "lookup")]

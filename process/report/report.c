@@ -398,8 +398,7 @@ static int check_targets(const struct report_setup *o, struct err *e)
         return -1;
     if (o->csv && text_file_check(o->csv, CSV_HEAD, "a table of a report", e))
         return -1;
-    return o->key && o->number_names ? text_file_check(o->key, KEY_HEAD, "a key of a report", e)
-                                     : 0;
+    return o->key ? text_file_check(o->key, KEY_HEAD, "a key of a report", e) : 0;
 }
 
 static int write_one(const struct report_view *r, const char *path,
@@ -442,7 +441,7 @@ static int write_page(struct report_view *r, struct err *e)
 static int write_all(struct report_view *r, struct err *e)
 {
     const struct report_setup *o = r->setup;
-    if ((o->number_names && write_one(r, o->key, report_key, e)) ||
+    if ((o->key && write_one(r, o->key, report_key, e)) ||
         (o->csv && write_one(r, o->csv, report_csv, e)) || (o->multiqc && report_multiqc(r, e)))
         return -1;
     return write_page(r, e);

@@ -12,7 +12,7 @@
  *
  * A view (report_view.h) holds all of them. The page reads it (report_page, with report_data for
  * page.js), and so do the tables (report_tables: --csv, --multiqc,
- * --key). report_reasons says in words why to look at a slide.
+ * --anonymous). report_reasons says in words why to look at a slide.
  *
  * A pool is a group's slides of one resolution. Slides are compared within their pool only.
  * 4 bytes per bin and slide go to a temporary file, not to memory (report_slides.h).

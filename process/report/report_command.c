@@ -2,7 +2,6 @@
 #include "common/base/cli.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
-#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/path.h"
 #include "common/base/pipe.h"
@@ -23,7 +22,6 @@ struct arguments {
     struct report_setup setup;
     struct input_files files;
     bool strict, quiet, json;
-    char *key; /* the default of --key; owned */
 };
 
 #define ARGUMENTS struct arguments
@@ -61,12 +59,9 @@ static const struct command_option rows[] = {
      COMMAND_TEXT(setup.accepted)},
     {NULL, 0, "strict", NULL, "end with status 1 if a slide fails or is not judged",
      COMMAND_FLAG(strict)},
-    {"Privacy", 0, "names", "keep|number",
-     "number: names of slides are replaced by numbers, also groups that are derived from names",
-     COMMAND_WORD(setup.number_names)},
-    {NULL, 0, "key", "FILE",
-     "with --names number: which number is which slide, group or failed input (default: "
-     "REPORT.html.key.csv)",
+    {"Privacy", 0, "anonymous", "FILE.csv",
+     "names of slides are replaced by numbers, also groups that are derived from names; FILE.csv, "
+     "the key, says which number is which slide, group or failed input",
      COMMAND_TEXT(setup.key)},
     {"Pictures", 0, "pictures", "auto|all|maps|none",
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
@@ -111,9 +106,9 @@ static bool is_page_name(const char *path)
 }
 
 /* -1 for a wrong combination of options. */
-static int check(struct arguments *a, struct err *e)
+static int check(const struct arguments *a, struct err *e)
 {
-    struct report_setup *o = &a->setup;
+    const struct report_setup *o = &a->setup;
     if (!o->output)
         return input_files_lacks_output(&a->files, "REPORT.html", e);
     if (!is_page_name(o->output))
@@ -124,10 +119,8 @@ static int check(struct arguments *a, struct err *e)
         return err_set(e, "--meta has no effect without --group COLUMN");
     if (o->group_regex && (o->group || o->meta))
         return err_set(e, "--group-regex and --group exclude each other");
-    if (o->key && !o->number_names)
-        return err_set(e, "--key has no effect without --names number");
-    if (o->number_names && !o->key)
-        o->key = a->key = memory_print("%s.key.csv", o->output);
+    if (o->key && output_is_folder(o->key, ".csv")) /* never an input that follows the option */
+        return err_set(e, "--anonymous %s: the name of the key must end in .csv", o->key);
     return 0;
 }
 
@@ -140,7 +133,7 @@ static int check_inputs(const struct arguments *a, struct err *e)
     const struct {
         const char *option, *path;
     } written[] = {
-        {"-o", o->output}, {"--csv", o->csv}, {"--multiqc", o->multiqc}, {"--key", o->key}};
+        {"-o", o->output}, {"--csv", o->csv}, {"--multiqc", o->multiqc}, {"--anonymous", o->key}};
     int bad = 0;
     for (size_t k = 0; k < sizeof written / sizeof *written && !bad; k++)
         bad = output_is_no_input(written[k].option, written[k].path, read, 4, e) ||
@@ -226,6 +219,5 @@ int report_main(int argc, char **argv)
     struct arguments a;
     const int status = run(&a, argc, argv);
     input_files_free(&a.files);
-    free(a.key);
     return status;
 }

@@ -130,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     char *text = strndup((const char *)data + 1, n - 1);
     const bool numbered = data[0] & 8;
     FUZZ_MUST(text);
-    struct report_setup setup = {.number_names = numbered};
+    struct report_setup setup = {.key = numbered ? "key.csv" : NULL};
     switch (data[0] % 5) {
     case 0: limits(path); break;
     case 1:

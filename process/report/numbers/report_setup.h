@@ -21,9 +21,9 @@ struct report_setup {
     int n_words;
     const char *meta, *group, *group_regex, *limits, *failed, *left_out,
         *accepted; /* NULL: not given */
-    const char *csv, *multiqc, *key;
-    bool silent;       /* inputs that cannot be used are not reported */
-    bool number_names; /* names are replaced by numbers; `key` is where they are written */
+    const char *csv, *multiqc;
+    const char *key; /* names are replaced by numbers, and written to this file; NULL: they stay */
+    bool silent;     /* inputs that cannot be used are not reported */
     enum report_pictures pictures;
     int64_t max_size; /* bytes of the page */
     int threads;

@@ -73,7 +73,7 @@ static void put_shared(FILE *f, const struct report_view *r)
     const struct report_setup *o = r->setup;
     const char *input = o->n_folders ? o->folders[0] : o->n_files ? o->files[0] : "";
     fputs(",\n\"results\":", f); /* for commands; "": names are hidden */
-    html_json(f, o->number_names ? "" : report_shown_path(input));
+    html_json(f, o->key ? "" : report_shown_path(input));
     fprintf(f, ",\n\"window\":%" PRId64 ",\"stride\":%" PRId64 ",\"pools\":[", p->window,
             p->stride);
     for (int32_t k = 0; k < r->scores->n_pools; k++) {

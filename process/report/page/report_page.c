@@ -451,12 +451,12 @@ static void put_foot(FILE *f, const struct report_view *r)
         html_text(f, r->slides->creators[k]);
     }
     fputs(".</p>\n", f);
-    for (int k = 0; k < o->n_folders && !o->number_names; k++) {
+    for (int k = 0; k < o->n_folders && !o->key; k++) {
         fputs(k ? ", " : "<p>Folders: ", f);
         html_text(f, report_shown_path(o->folders[k]));
     }
-    fputs(o->n_folders && !o->number_names ? "</p>\n" : "", f);
-    if (!o->number_names) {
+    fputs(o->n_folders && !o->key ? "</p>\n" : "", f);
+    if (!o->key) {
         fputs("<p><code>h5spec report", f);
         for (int k = 0; k < o->n_words; k++)
             put_word(f, o->words[k]);

@@ -10,7 +10,7 @@
 
 /* --csv: a row per slide and failure. */
 int report_csv(const struct report_view *r, FILE *f, struct err *e);
-/* --key: which number is which slide, group or failure. */
+/* --anonymous: which number is which slide, group or failure. */
 int report_key(const struct report_view *r, FILE *f, struct err *e);
 /* --multiqc: a file of custom content in its folder. */
 int report_multiqc(const struct report_view *r, struct err *e);

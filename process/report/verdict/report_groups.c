@@ -140,9 +140,9 @@ static const char *property(const struct report_setup *o, const struct report_sl
     }
     if (strcmp(name, "result"))
         return NULL;
-    if (o->number_names)
+    if (o->key)
         snprintf(buf, 64, "result %" PRId64, s->file + 1);
-    return o->number_names ? buf : path_base_name(o->files[s->file]);
+    return o->key ? buf : path_base_name(o->files[s->file]);
 }
 
 static int group_by_property(const struct work *w, struct err *e)
@@ -324,7 +324,7 @@ static void name_slides(const struct report_setup *o, const struct report_slides
         const int64_t k = names->slides;
         char number[64];
         snprintf(number, sizeof number, "slide %0*" PRId64, digits % 20, k + 1);
-        names->slide[k] = memory_copy(o->number_names ? number : s->slide[k].name);
+        names->slide[k] = memory_copy(o->key ? number : s->slide[k].name);
     }
 }
 
@@ -372,7 +372,7 @@ static void name_failures(const struct report_setup *o, const struct report_fail
                    *name = strchr(whole, '/') ? report_shown_path(whole + folder) : whole;
         char number[64];
         snprintf(number, sizeof number, "input without numbers %" PRId64, k + 1);
-        names->failure[k] = memory_copy(o->number_names ? number : name);
+        names->failure[k] = memory_copy(o->key ? number : name);
     }
 }
 
@@ -427,7 +427,7 @@ static bool is_own_label(const struct report_setup *o, int32_t group)
 static bool must_hide_groups(const struct report_setup *o, const struct report_slides *s,
                              const struct report_groups *g)
 {
-    if (!o->number_names)
+    if (!o->key)
         return false;
     for (int32_t k = 0; k < g->n; k++)
         if (!is_own_label(o, k) && (o->group_regex || is_telling(s, g->name[k])))

@@ -21,7 +21,7 @@ void report_groups_free(struct report_groups *g);
 
 /*
  * What slides, groups and failures are called on the page: their names or, with
- * --names number, numbers.
+ * --anonymous, numbers.
  */
 
 /* Starts as {0}. All texts are owned. */

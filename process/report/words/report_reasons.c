@@ -44,7 +44,7 @@ void report_pool_label(const struct report_view *r, int32_t pool, char *out, siz
 const char *report_failure_reason(const struct report_view *r, int64_t failure)
 {
     const struct report_failure *x = &r->failures->failure[failure];
-    return r->setup->number_names ? HIDDEN : report_bare_reason(x->name, x->reason);
+    return r->setup->key ? HIDDEN : report_bare_reason(x->name, x->reason);
 }
 
 /* --- a list of reasons --- */
@@ -728,7 +728,7 @@ static void say_failed(const struct report_view *r, const struct report_slide *s
 {
     if (s->failed)
         say(l, REPORT_FAIL, OF_FAILURE, "its numbers are of an older run; the last one failed: %s",
-            r->setup->number_names ? HIDDEN : s->failed);
+            r->setup->key ? HIDDEN : s->failed);
 }
 
 static void say_notes(const struct report_view *r, int64_t k, struct list *l)
