@@ -19,7 +19,7 @@
 #include "convert/inputs.h"
 #include "convert/plan.h"
 #include "convert/privacy/identifiers.h"
-#include "convert/tile/tile.h"
+#include "convert/tile/tile_lossless.h"
 #include "convert/zarr/zarr_image.h"
 
 #include <inttypes.h>
@@ -704,7 +704,7 @@ int main(int argc, char **argv)
     struct arguments o;
     int first;
     cli_start("wsi2h5");
-    tile_silence_library();
+    tile_lossless_silence();
     /* The libraries allocate and free areas of some 100 KiB for every tile. Without this the kernel
      * clears their pages anew each time. */
     mallopt(M_MMAP_THRESHOLD, 16 << 20);

@@ -8,7 +8,7 @@
 #ifndef CONVERT_TILE_STRIP_H
 #define CONVERT_TILE_STRIP_H
 
-#include "convert/tile/tile.h"
+#include "convert/tile/tile_format.h"
 
 #include <stdbool.h>
 #include <stdint.h>

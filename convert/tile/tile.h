@@ -18,87 +18,25 @@
  * transform of its own is RGB, whatever the file states; without one its components are what the
  * file states.
  *
- * Uncompressed, LZW, deflate, PackBits, LZMA, Zstandard and WebP, through libtiff: RGB, gray, also
- * with 0 for white, palettes and CMYK. Alpha shows white below it; other samples are left out.
+ * All other compressions: tile_lossless.h.
  */
 #ifndef WSI_TILE_H
 #define WSI_TILE_H
 
 #include "common/base/err.h"
-#include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_stream.h"
+#include "convert/tile/tile_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    TILE_NONE = 1, /* TIFF's compression tags */
-    TILE_JPEG = 7,
-    TILE_J2K_YCBCR = 33003,
-    TILE_J2K_RGB = 33005,
-    TILE_PHOTOMETRIC_WHITE = 0, /* gray, 0 is white; this, palettes and CMYK in lossless tiles */
-    TILE_PHOTOMETRIC_GRAY = 1,
-    TILE_PHOTOMETRIC_RGB = 2,
-    TILE_PHOTOMETRIC_PALETTE = 3,
-    TILE_PHOTOMETRIC_CMYK = 5,
-    TILE_PHOTOMETRIC_YCBCR = 6,
-};
-
-/* TIFF's compressions. To read one more that libtiff decodes, add a row (tile.c). */
-struct tile_compression {
-    uint64_t number;
-    const char *name;
-    bool through_libtiff; /* which decodes it here (strip.h) */
-};
-/* NULL if no row has the number. */
-const struct tile_compression *tile_compression(uint64_t number);
-
-struct tile_format {
-    int compression, photometric;
-    int predictor;          /* TIFF's tag, for lossless tiles: 1 none, 2 differences along rows */
-    bool stream_decides;    /* DICOM: a stream that states its colours is right */
-    bool transformed;       /* DICOM: JPEG 2000 streams should have a transform of their own */
-    int64_t cols, rows;     /* px */
-    int samples;            /* per pixel of a lossless tile; 0: as many as its colours have */
-    int alpha_at;           /* which of them is alpha, from 0; 0: none */
-    bool is_multiplied;     /* the colours are multiplied by alpha */
-    const uint8_t *palette; /* [256][3], NULL without; must outlive the decoder */
-    const uint8_t *tables;  /* JPEGTables, NULL without; must outlive the decoder */
-    size_t tables_bytes;
-};
-
 /* Can a tile of this format be decoded here? */
 bool tile_is_known(const struct tile_format *f);
-/* Is it a JPEG that a chunk of codec jpeg can hold: RGB, YCbCr or gray? */
-bool tile_may_be_kept(const struct tile_format *f);
-/* Samples of a pixel that are colours. */
-int tile_colours(const struct tile_format *f);
-/* Is it gray? */
-bool tile_is_gray(const struct tile_format *f);
-/* Is it a JPEG 2000 stream, which a chunk of codec j2k can hold? */
-bool tile_is_j2k(const struct tile_format *f);
-
-/* n pixels of decoded samples, [n][samples] u8, to gray (channels 1) or RGB (3), over white where
- * alpha is. False: all are transparent. */
-bool tile_take_pixels(const struct tile_format *f, const uint8_t *samples, size_t n, int channels,
-                      uint8_t *out);
-
-/* Stops libtiff from printing. Our own messages name the damage of a tile. Call it once, at the
- * start of a program. */
-void tile_silence_library(void);
-
 struct tile_decoder;
 /* NULL when out of memory or the tables are damaged. */
 struct tile_decoder *tile_create(const struct tile_format *f, struct err *e);
 void tile_free(struct tile_decoder *d);
-
-enum {
-    TILE_DAMAGED = JPEG_DAMAGED,
-    TILE_NO_MEMORY = JPEG_NO_MEMORY,
-    TILE_OTHER = 1,
-    TILE_EMPTY = 2
-};
 
 /*
  * Decodes n bytes into out [rows][cols][channels] u8. channels: 3 = RGB, or 1 = gray: the tile's

@@ -11,6 +11,7 @@
 #include "convert/readers/slide.h"
 #include "convert/readers/slide_ndpi.h"
 #include "convert/readers/tiff/tiff_file.h"
+#include "convert/tile/tile_lossless.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -149,7 +150,7 @@ static uint8_t *right_checksums(const uint8_t *data, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     char path[FUZZ_PATH];
-    tile_silence_library();
+    tile_lossless_silence();
     uint8_t *png = right_checksums(data, n);
     fuzz_files(png ? png : data, n, path);
     free(png);

@@ -6,6 +6,7 @@
 #include "common/base/read_at.h"
 #include "common/base/stop.h"
 #include "common/store/gray.h"
+#include "convert/tile/tile_pixels.h"
 
 #include <errno.h>
 #include <pthread.h>

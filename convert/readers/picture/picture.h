@@ -13,7 +13,7 @@
 #include "common/codec/jpeg_rows.h"
 #include "common/store/store.h"
 #include "convert/readers/frame/slide_file.h"
-#include "convert/tile/tile.h"
+#include "convert/tile/tile_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

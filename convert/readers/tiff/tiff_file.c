@@ -3,7 +3,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/read_at.h"
-#include "convert/tile/tile.h"
+#include "convert/tile/tile_format.h"
 
 #include <errno.h>
 #include <inttypes.h>
