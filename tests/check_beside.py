@@ -1,12 +1,12 @@
 """What a slide's file states beside its pixels, and what lies beside a slide: one answer, whoever decodes the pixels."""
-import io
 import itertools
 import struct
 
 import h5py
 import numpy as np
+from PIL import Image
 
-from dicomfile import Level, element, instance, item, restated, write
+from dicomfile import Level, element, instance, item
 from lib import *
 from tiffpatch import *
 
@@ -80,21 +80,17 @@ def test_gray_samples_without_alpha_are_channels():
         says(p.err, "%d samples of gray" % planes, "channels")
 
 
-def real(kind, value):
-    return struct.pack("<f" if kind == 11 else "<d", value)
-
-
 def test_resolution_of_any_type():
-    for kind, um in ((11, 0.25), (12, 0.25), (11, 0.5), (12, 0.5)):
+    for kind in (11, 12):
         t = Tiff(tiff([R, G, B]))
         for tag in (282, 283):
-            value = real(kind, 10000 / um)
+            value = struct.pack("<f" if kind == 11 else "<d", 20000)
             at = len(t.data)
             t.data += value
             t.add_entries({tag: struct.pack("<HHI", tag, kind, 1) + (value if kind == 11 else struct.pack("<I", at))})
             t = Tiff(t.save(os.path.join(tmp(), "r.tif")))
         j = convert(t.save(os.path.join(tmp(), "r.tif")))[2]
-        expect(abs(j["mpp_x"] - um) < 1e-6 and j["mpp_x"] == j["mpp_y"], "type %d: %s", kind, j["mpp_x"])
+        expect(abs(j["mpp_x"] - 0.5) < 1e-6 and j["mpp_x"] == j["mpp_y"], "type %d: %s", kind, j["mpp_x"])
 
 
 def test_um_and_icc_where_openslide_decodes():
@@ -105,62 +101,54 @@ def test_um_and_icc_where_openslide_decodes():
         expect("icc_profile" in f, "no profile")
 
 
-def strips(more):
+def strip(tags=()):
     """An uncompressed TIFF of one strip."""
-    data = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + np.dstack([R, G, B]).tobytes()
-    entries = {256: (4, [SIDE[0]]), 257: (4, [SIDE[1]]), 258: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 273: (4, [8]), 277: (3, [3]),
-               278: (4, [SIDE[1]]), 279: (4, [len(data) - 8]), **more}
-    head = directory_of(data, entries)
-    struct.pack_into("<I", data, 4, len(data))
-    return data, head
+    return Pages().add(SIDE, SIDE[1], [np.dstack([R, G, B]).tobytes()], tags)
 
 
 def test_words_name_the_tag_that_decided():
     for form, word in ((2, "signed"), (3, "floating-point")):
-        data, head = strips({339: (3, [form] * 3)})
-        p = convert(put_file(os.path.join(tmp(), "s.tif"), bytes(data + head + bytes(4))), status=1)[1]
+        p = convert(strip({339: (3, [form] * 3)}).save(os.path.join(tmp(), "s.tif")), status=1)[1]
         says(p.err, "its strips are uncompressed, 3 %s samples of 8 bits" % word, "only unsigned 8-bit")
         says(convert(tiff([R, G, B], tag_339=(3, [form] * 3)), status=1)[1].err, word)
 
 
 def test_a_loop_of_directories_is_one_picture():
-    data, head = strips({})
-    at = len(data)
-    out = convert(put_file(os.path.join(tmp(), "loop.tif"), bytes(data + head + struct.pack("<I", at))))[0]
-    expect((pixels(out) == np.dstack([R, G, B])).all(), "other pixels")
-    t = Tiff(tiff([R, G, B]))
-    t.put_u32(t.links[1], t.u32(4))
-    expect((pixels(convert(t.save(os.path.join(tmp(), "loop.tif")))[0]) == np.dstack([R, G, B])).all(), "tiles: other pixels")
+    path = os.path.join(tmp(), "loop.tif")
+    for slide in (strip().save(path), tiff([R, G, B])):
+        t = Tiff(slide)
+        t.put_u32(t.links[1], t.u32(4))
+        expect((pixels(convert(t.save(path))[0]) == np.dstack([R, G, B])).all(), "other pixels")
 
 
 # --- masks, planes ---
 
+MASKS = {  # bits, tile or rows of a strip, compression, packer
+    "tiles of another size": (1, (64, 64), 1, bytes), "one tile": (1, (512, 512), 8, zlib.compress),
+    "strips": (1, 7, 8, zlib.compress), "one strip": (1, 240, 1, bytes), "strips of bytes": (8, 50, 8, zlib.compress),
+    "JPEG": (8, 240, 7, None), "JPEG in tiles": (8, (64, 64), 7, None), "damaged": (1, 240, 8, lambda b: bytes(range(1, 200)))}
 
-def with_mask(path, levels):
-    """A file of pictures and their masks: uncompressed tiles of 128 px, of which the masks have 16 bytes per row."""
-    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
-    for planes, shown, subfile in levels:
-        height, width = planes[0].shape
-        across, down = -(-width // 128), -(-height // 128)
-        whole = np.zeros((128 * down, 128 * across), np.uint8)
-        whole[:height, :width] = shown
-        tiles = [np.packbits(whole[y:y + 128, x:x + 128], axis=1).tobytes() for y in range(0, height, 128) for x in range(0, width, 128)]
-        begin = len(data)
-        data += b"".join(tiles)
-        mask = {254: (4, [4 | subfile]), 256: (4, [width]), 257: (4, [height]), 258: (3, [1]), 259: (3, [1]), 262: (3, [4]), 277: (3, [1]),
-                322: (4, [128]), 323: (4, [128]), 324: (4, [begin + 2048 * k for k in range(len(tiles))]), 325: (4, [2048] * len(tiles))}
-        for head in (tiled_page(data, planes, side=128, tag_254=(4, [subfile])), directory_of(data, mask)):
-            struct.pack_into("<I", data, link, len(data))
-            data += head + bytes(4)
-            link = len(data) - 4
-    return put_file(path, bytes(data))
+
+def add_mask(file, shown, bits, form, compression, pack, subfile=4):
+    """Adds a picture's mask, 0 and 1, to a TIFF."""
+    parts = [part * 255 if bits == 8 else np.packbits(part, axis=1) for part in cut(shown, form)]
+    file.add(shown.shape[::-1], form, [pack(part.tobytes()) if pack else jpeg_of(part) for part in parts], {
+        254: (4, [subfile]), 258: (3, [bits]), 259: (3, [compression]), 262: (3, [4]), 277: (3, [1])})
+
+
+def shown(width, height):
+    """The mask that shows the upper left corner."""
+    mask = np.zeros(SIDE[::-1], np.uint8)
+    mask[:height, :width] = 1
+    return mask
 
 
 def test_masks_are_no_pictures_and_hide_what_was_not_scanned():
-    shown = np.zeros(SIDE[::-1], np.uint8)
-    shown[:100, :300] = 1
-    half = [np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)]
-    slide = with_mask(os.path.join(tmp(), "m.tif"), [([R, G, B], shown, 0), (half, shown[::2, ::2], 1)])
+    mask, half, file = shown(300, 100), [p[::2, ::2] for p in (R, G, B)], Pages()
+    for planes, part, subfile in (([R, G, B], mask, 0), (half, mask[::2, ::2], 1)):
+        file.add_planes(planes, side=128, tag_254=(4, [subfile]))
+        add_mask(file, part, 1, (128, 128), 1, bytes, 4 | subfile)
+    slide = file.save(os.path.join(tmp(), "m.tif"))
     out, _, j = convert(slide)
     expect((tile_statuses(out) == [[0, 0, 0], [1, 1, 1]]).all(), "%s", tile_statuses(out))
     expect((pixels(out)[:128] == np.dstack([R, G, B])[:128]).all(), "the pixels that are shown differ")
@@ -169,63 +157,12 @@ def test_masks_are_no_pictures_and_hide_what_was_not_scanned():
     says(convert(slide, "--level", "2", status=1)[1].err, "levels 0 to 1")
 
 
-def jpeg_of(values):
-    from PIL import Image
-    out = io.BytesIO()
-    Image.fromarray(values).save(out, "JPEG", quality=95)
-    return out.getvalue()
-
-
-MASKS = {  # bits, tile or rows of a strip, compression, packer
-    "tiles of another size": (1, (64, 64), 1, bytes), "one tile": (1, (512, 512), 8, zlib.compress),
-    "strips": (1, 7, 8, zlib.compress), "one strip": (1, 240, 1, bytes), "strips of bytes": (8, 50, 8, zlib.compress),
-    "JPEG": (8, 240, 7, None), "JPEG in tiles": (8, (64, 64), 7, None), "damaged": (1, 240, 8, lambda b: bytes(range(1, 200)))}
-
-
-def mask_page(data, shown, bits, form, compression, pack):
-    """Adds the mask to a file and returns its directory."""
-    height, width = shown.shape
-    across, down = form if isinstance(form, tuple) else (width, form)
-    whole = np.zeros((-(-height // down) * down, -(-width // across) * across), np.uint8)
-    whole[:height, :width] = shown
-    places, sizes = [], []
-    for y in range(0, height, down):
-        for x in range(0, width, across):
-            part = whole[y:y + (down if isinstance(form, tuple) else min(down, height - y)), x:x + across]
-            part = part * 255 if bits == 8 else np.packbits(part, axis=1)
-            piece = pack(part.tobytes()) if pack else jpeg_of(part)
-            places.append(len(data))
-            sizes.append(len(piece))
-            data += piece
-    head = {254: (4, [4]), 256: (4, [width]), 257: (4, [height]), 258: (3, [bits]), 259: (3, [compression]), 262: (3, [4]), 277: (3, [1])}
-    if isinstance(form, tuple):
-        return directory_of(data, {**head, 322: (4, [across]), 323: (4, [down]), 324: (4, places), 325: (4, sizes)})
-    return directory_of(data, {**head, 273: (4, places), 278: (4, [down]), 279: (4, sizes)})
-
-
-def masked(in_tiles, mask):
-    """A picture in tiles of 128 px or one strip, of which the mask shows 200 x 100 px, or with None no mask."""
-    shown = np.zeros(SIDE[::-1], np.uint8)
-    shown[:100, :200] = 1
-    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
-    at = len(data)
-    data += b"" if in_tiles else np.dstack([R, G, B]).tobytes()
-    entries = {256: (4, [SIDE[0]]), 257: (4, [SIDE[1]]), 258: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 273: (4, [at]), 277: (3, [3]),
-               278: (4, [SIDE[1]]), 279: (4, [len(data) - at])}
-    heads = [lambda: tiled_page(data, [R, G, B], side=128) if in_tiles else directory_of(data, entries), lambda: mask_page(data, shown, *mask)]
-    for head in heads:
-        head = head()
-        struct.pack_into("<I", data, link, len(data))
-        data += head + bytes(4)
-        link = len(data) - 4
-    return put_file(os.path.join(tmp(), "m.tif"), bytes(data))
-
-
 def test_masks_of_any_form_hide_chunks():
     """The chunks of which nothing is shown are missing, in tiles and in strips; damage of a mask hides none."""
-    has("PIL")
     for in_tiles, name in itertools.product((True, False), MASKS):
-        out, _, j = convert(masked(in_tiles, MASKS[name]), "--codec", "none")
+        file = Pages().add_planes([R, G, B], side=128) if in_tiles else strip()
+        add_mask(file, shown(200, 100), *MASKS[name])
+        out, _, j = convert(file.save(os.path.join(tmp(), "m.tif")), "--codec", "none")
         want = [[0, 0, 1], [1, 1, 1]] if in_tiles else [[0, 1]]
         want = np.zeros_like(want) if name == "damaged" else np.array(want)
         expect((tile_statuses(out) == want).all(), "%s, tiles %s: %s", name, in_tiles, tile_statuses(out))
@@ -244,7 +181,7 @@ def planes_file(pages):
 
 
 def test_first_focal_plane_of_an_svs_is_stored():
-    full, half = [R, G, B], [np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)]
+    full, half = [R, G, B], [p[::2, ::2] for p in (R, G, B)]
     other, other_half = [np.roll(p, 7, 1) for p in full], [np.roll(p, 7, 1) for p in half]
     for pages in ([(full, "0.0"), (half, None), (other, "2.0"), (other_half, None)], [(full, None), (other, None), (half, None), (other_half, None)],
                   [(full, "0"), (other, "2"), (other_half, "2"), (half, "0")]):
@@ -268,7 +205,7 @@ def test_ome_xml_that_contradicts_its_directory_is_refused():
 # --- damage ---
 
 def test_what_openslide_refuses_is_no_damage():
-    slide = planes_file([([R, G, B], "0.0"), ([np.ascontiguousarray(p[::2, ::2]) for p in (R, G, B)], None), ([R, G, B], "2.0")])
+    slide = planes_file([([R, G, B], "0.0"), ([p[::2, ::2] for p in (R, G, B)], None), ([R, G, B], "2.0")])
     out, p, j = convert(slide)
     expect(j["status"] == "done" and "copy the slide again" not in p.err and not attributes_of(out).get("source_problem"), "%s %s", j, p.err)
     t = Tiff(slide)
@@ -314,7 +251,6 @@ def test_corpus_counts_them_too():
 
 
 def test_folder_of_pictures_alone_is_converted():
-    from PIL import Image
     folder = tmp("pictures")
     for name in ("a.png", "b.jpg", "c.JPEG"):
         Image.fromarray(np.dstack([R, G, B])).save(os.path.join(folder, name), format="PNG" if "png" in name else "JPEG")
@@ -329,13 +265,14 @@ def test_folder_of_pictures_alone_is_converted():
 
 # --- DICOM ---
 
-def dicom_level():
-    return Level(made("--size", "300x280", "--tile", "128", "--complete-tiles", "--no-thumbnail", "--photometric", "ycbcr"))
+def dicom(**how):
+    level = Level(made("--size", "300x280", "--tile", "128", "--complete-tiles", "--no-thumbnail", "--photometric", "ycbcr"))
+    return instance(level, **how)
 
 
-def of_class(data, uid):
-    """The same instance with another SOP class, of the same length."""
-    return data.replace(b"1.2.840.10008.5.1.4.1.1.77.1.6", uid.encode().ljust(30, b"\0"))
+def of_class(uid, **how):
+    """An instance of another SOP class."""
+    return dicom(**how).replace(b"1.2.840.10008.5.1.4.1.1.77.1.6", uid.encode().ljust(30, b"\0"))
 
 
 OTHERS = {"annotation": "1.2.840.10008.5.1.4.1.1.91.1", "segmentation": "1.2.840.10008.5.1.4.1.1.66.4",
@@ -343,59 +280,34 @@ OTHERS = {"annotation": "1.2.840.10008.5.1.4.1.1.91.1", "segmentation": "1.2.840
 
 
 def test_other_dicom_objects_in_a_folder_are_no_failed_slides():
-    folder, level = tmp("dicom"), dicom_level()
-    write(os.path.join(folder, "slide.dcm"), instance(level, series="1.2.3"))
-    for k, (name, uid) in enumerate(OTHERS.items()):
-        put_file(os.path.join(folder, name + ".dcm"), of_class(bytes_in(write(os.path.join(tmp(), "x.dcm"), instance(level, series="1.2.4.%d" % k))), uid))
-    write(os.path.join(folder, "overview.dcm"), instance(level, series="1.2.5", image_type="ORIGINAL\\PRIMARY\\OVERVIEW\\NONE"))
-    put_file(os.path.join(folder, "same.dcm"), of_class(bytes_in(write(os.path.join(tmp(), "x.dcm"), instance(level, series="1.2.3"))) + bytes(9999),
-                                                        OTHERS["annotation"]))
-    out = tmp("out")
+    files = {name: of_class(uid, series="1.2.4.%d" % k) for k, (name, uid) in enumerate(OTHERS.items())}
+    files.update(slide=dicom(), overview=dicom(series="1.2.5", image_type="ORIGINAL\\PRIMARY\\OVERVIEW\\NONE"),
+                 same=of_class(OTHERS["annotation"]) + bytes(9999))
+    folder, out = tmp("dicom"), tmp("out")
+    for name, data in files.items():
+        put_file(os.path.join(folder, name + ".dcm"), data)
     p = run(WSI2H5, "-o", out, folder)
     expect(sorted(os.listdir(out)) == ["slide.h5"] and "1 converted" in p.err and " 0 failed" in p.err, "%s %s", os.listdir(out), p.err)
     says(run(WSI2H5, "-o", tmp("out"), os.path.join(folder, "ct.dcm"), status=1).err, "it is not a whole-slide image")
-    only = tmp("only")
-    shutil.copy(os.path.join(folder, "ct.dcm"), only)
-    says(run(WSI2H5, "-o", tmp("out"), only, status=None).err, "no slides, only other DICOM files")
+    only = file_of("ct.dcm", files["ct"])
+    says(run(WSI2H5, "-o", tmp("out"), os.path.dirname(only), status=None).err, "no slides, only other DICOM files")
 
 
 UN = struct.pack("<HH2sHI", 0x0019, 0x1010, b"UN", 0, 0xffffffff)
 ENDS = struct.pack("<HHI", 0xfffe, 0xe0dd, 0)
+INNER = {"nothing": b"", "explicit VR": element(0x00191011, b"LO", "word"), "implicit VR": struct.pack("<HHI", 0x0019, 0x1011, 4) + b"word"}
 
 
-def test_un_of_undefined_length_is_skipped():
-    level = dicom_level()
-    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(level, series="1.2.3")))
-    want = pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])
-    at = data.index(struct.pack("<HH2s", 0x0020, 0x000d, b"UI"))
-    inner_explicit = element(0x00191011, b"LO", "word")
-    inner_implicit = struct.pack("<HHI", 0x0019, 0x1011, 4) + b"word"
-    for inner in (b"", inner_explicit, inner_implicit):
-        for closed in (True, False):
-            more = UN + (item(inner, closed) if inner else b"") + ENDS
-            slide = put_file(os.path.join(tmp(), "un.dcm"), data[:at] + more + data[at:])
-            expect((pixels(convert(slide)[0]) == want).all(), "other pixels")
-
-
-def without(data, tag):
-    """The file without an element of short length."""
-    at = data.index(struct.pack("<HH", tag >> 16, tag & 0xffff))
-    return data[:at] + data[at + 8 + struct.unpack_from("<H", data, at + 6)[0]:]
-
-
-def test_number_of_frames_may_be_absent():
-    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(dicom_level(), series="1.2.3")))
-    want = pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])
-    expect((pixels(convert(put_file(os.path.join(tmp(), "n.dcm"), without(data, 0x00280008)))[0]) == want).all(), "other pixels")
-
-
-def test_deflated_and_extended_dicom():
-    data = bytes_in(write(os.path.join(tmp(), "a.dcm"), instance(dicom_level(), series="1.2.3")))
-    syntax = b"1.2.840.10008.1.2.4.50"
-    deflated = put_file(os.path.join(tmp(), "d.dcm"), data.replace(syntax, b"1.2.840.10008.1.2.1.99"))
+def test_headers_that_are_rare_are_read():
+    whole = dicom()
+    at, want = whole.index(struct.pack("<HH2s", 0x0020, 0x000d, b"UI")), pixels(convert(file_of("a.dcm", whole))[0])
+    rare = {"no number of frames": dicom(drop=[0x00280008]), "extended JPEG": dicom(change={"syntax": "1.2.840.10008.1.2.4.51"})}
+    for (name, inner), closed in itertools.product(INNER.items(), (True, False)):
+        rare["UN of undefined length, %s, %s" % (name, closed)] = whole[:at] + UN + (item(inner, closed) if inner else b"") + ENDS + whole[at:]
+    for name, data in rare.items():
+        expect((pixels(convert(file_of("a.dcm", data))[0]) == want).all(), "%s: other pixels", name)
+    deflated = file_of("d.dcm", dicom(change={"syntax": "1.2.840.10008.1.2.1.99"}))
     says(convert(deflated, status=1)[1].err, "deflated as a whole")
-    extended = put_file(os.path.join(tmp(), "e.dcm"), data.replace(syntax, b"1.2.840.10008.1.2.4.51"))
-    expect((pixels(convert(extended)[0]) == pixels(convert(put_file(os.path.join(tmp(), "a.dcm"), data))[0])).all(), "other pixels")
 
 
 main(globals())

@@ -1,9 +1,10 @@
 """Makes MIRAX slides."""
-import io
 import os
 import struct
 
 from PIL import Image
+
+from tiffpatch import jpeg_of
 
 
 def mirax(folder, cols, rows, images, size=256):
@@ -16,10 +17,7 @@ def mirax(folder, cols, rows, images, size=256):
         f.write(b"01.02" + uuid.encode() + b"000" + b"\0" * 229)
         places = {}
         for place, rgb in images.items():
-            b = io.BytesIO()
-            Image.fromarray(rgb).save(b, "JPEG", quality=95, subsampling=0)
-            places[place] = (f.tell(), len(b.getvalue()))
-            f.write(b.getvalue())
+            places[place] = (f.tell(), f.write(jpeg_of(rgb, subsampling=0)))
     records = [(r * cols + c, *places[c, r], 0) for r in range(rows) for c in range(cols) if (c, r) in places]
     head = b"01.02" + uuid.encode()
     body = struct.pack("<ii", len(head) + 8, 0)        # roots: of the levels; of what is no level

@@ -1,5 +1,9 @@
-"""Changes tags and tiles of the classic little-endian TIFF files that mkslide makes."""
+"""Classic little-endian TIFF files: changes tags and tiles of those that mkslide makes, and writes others."""
+import io
+import itertools
 import struct
+
+import numpy as np
 
 SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 16: 8}
 BITS = 258
@@ -74,44 +78,69 @@ def directory_of(data, entries):
     return struct.pack("<H", len(entries)) + heads
 
 
-def tiled_page(data, planes, side=256, photometric=2, separate=False, palette=None, **tags):
-    """Appends a picture of uncompressed tiles, a list of planes uint8 [height][width], to a classic TIFF file. `separate`: each tile holds one
-    plane. `tags` as tag_254=(type, [values]). Returns the directory without the offset of the next."""
-    height, width = planes[0].shape
-    n, tiles = len(planes), []
-    for some in ([[p] for p in planes] if separate else [planes]):
-        for y in range(0, height, side):
-            for x in range(0, width, side):
-                tile = bytearray(side * side * len(some))
-                for k, p in enumerate(some):
-                    for r, row in enumerate(p[y:y + side, x:x + side]):
-                        at = r * side * len(some) + k
-                        tile[at:at + len(row) * len(some):len(some)] = row.tobytes()
-                tiles.append(bytes(tile))
-    begin = len(data)
-    data += b"".join(tiles)
-    entries = {256: (4, [width]), 257: (4, [height]), BITS: (3, n * [8]), 259: (3, [1]), 262: (3, [photometric]), 277: (3, [n]),
-               284: (3, [2 if separate else 1]), 322: (4, [side]), 323: (4, [side]), TILE_BYTES: (4, [len(t) for t in tiles]),
-               TILE_OFFSETS: (4, [begin + len(tiles[0]) * k for k in range(len(tiles))])}
-    if palette:
-        entries[320] = (3, palette)
-    if n in (2, 4):
-        entries[338] = (3, [2])  # alpha, not multiplied
-    entries.update({int(k[4:]): v for k, v in tags.items()})
-    return directory_of(data, entries)
+def jpeg_of(pixels, quality=95, **how):
+    """The JPEG stream that Pillow makes of an array or a picture of its own."""
+    from PIL import Image
+    out, picture = io.BytesIO(), pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    picture.save(out, "JPEG", quality=quality, **how)
+    return out.getvalue()
+
+
+def cut(pixels, form):
+    """Pixels, [height][width] or [height][width][samples], in tiles of form (width, height), filled with 0 beyond the edge, or in strips of `form` rows."""
+    height, width = pixels.shape[:2]
+    if isinstance(form, int):
+        return [pixels[y:y + form] for y in range(0, height, form)]
+    across, down = form
+    whole = np.zeros((-(-height // down) * down, -(-width // across) * across) + pixels.shape[2:], pixels.dtype)
+    whole[:height, :width] = pixels
+    return [whole[y:y + down, x:x + across] for y in range(0, height, down) for x in range(0, width, across)]
+
+
+class Pages:
+    """A classic TIFF file that gets one picture after the other."""
+
+    def __init__(self):
+        self.data, self.link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
+
+    def add(self, size, form, parts, tags=()):
+        """A picture of size (width, height) in tiles or strips of the form that cut() takes, whose bytes are `parts`: 8-bit RGB without compression
+        where `tags`, {tag: (type, [values])}, say no other."""
+        places = list(itertools.accumulate(map(len, parts), initial=len(self.data)))[:-1]
+        self.data += b"".join(parts)
+        where = {273: (4, places), 278: (4, [form]), 279: (4, list(map(len, parts)))} if isinstance(form, int) else {
+            322: (4, [form[0]]), 323: (4, [form[1]]), TILE_OFFSETS: (4, places), TILE_BYTES: (4, list(map(len, parts)))}
+        head = directory_of(self.data, {WIDTH: (4, [size[0]]), LENGTH: (4, [size[1]]), BITS: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 277: (3, [3]),
+                                        **where, **dict(tags)})
+        struct.pack_into("<I", self.data, self.link, len(self.data))
+        self.data += head + bytes(4)
+        self.link = len(self.data) - 4
+        return self
+
+    def add_planes(self, planes, side=256, photometric=2, separate=False, palette=None, **tags):
+        """A picture of uncompressed tiles, a list of planes uint8 [height][width]. `separate`: each tile holds one plane. `tags` as
+        tag_254=(type, [values])."""
+        n, size = len(planes), planes[0].shape[::-1]
+        parts = [tile.tobytes() for some in ([[p] for p in planes] if separate else [planes]) for tile in cut(np.dstack(some), (side, side))]
+        entries = {BITS: (3, n * [8]), 262: (3, [photometric]), 277: (3, [n]), 284: (3, [2 if separate else 1])}
+        if palette:
+            entries[320] = (3, palette)
+        if n in (2, 4):
+            entries[338] = (3, [2])  # alpha, not multiplied
+        return self.add(size, (side, side), parts, {**entries, **{int(k[4:]): v for k, v in tags.items()}})
+
+    def save(self, path):
+        with open(path, "wb") as f:
+            f.write(self.data)
+        return path
 
 
 def write_pages(path, pages):
-    """A file of several pictures: the arguments of tiled_page for each."""
-    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
+    """A file of several pictures: the arguments of add_planes() for each."""
+    file = Pages()
     for page in pages:
-        head = tiled_page(data, **page)
-        struct.pack_into("<I", data, link, len(data))
-        data += head + bytes(4)
-        link = len(data) - 4
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
+        file.add_planes(**page)
+    return file.save(path)
 
 
 def write_tiled(path, planes, **how):
