@@ -405,6 +405,21 @@ def convert(slide, *options, status=0, out=None, **kw):
     return path, p, (json_lines(p.out) or [{}])[-1]
 
 
+def convert_all(files, *options):
+    """Converts files, {name: bytes}, in one run, each from a folder of its own. None makes the program crash or hang, what fails
+    is named, what is stored is valid. Returns the lines of JSON."""
+    out, paths = tmp("out"), [file_of(name, data) for name, data in files.items()]
+    p = run(WSI2H5, "--json", "-j", "2", *options, "-o", out, *paths, status=None, timeout=20 * TIMEOUT)
+    expect(p.returncode in (0, 1, 4) and "crashed" not in p.err, "status %d: %s", p.returncode, p.err[-900:])
+    lines = json_lines(p.out)
+    expect([j["input"] for j in lines] == paths, "not all are in the list: %s", p.out[-900:])
+    for j in lines:
+        expect(j["status"] in ("done", "damaged") or j["input"] in p.err, "the message does not name the file: %s", j)
+    if stores_in(out):
+        run(H5SPEC, "verify", *glob.glob(glob.escape(out) + "/*.h5"))
+    return lines
+
+
 def values_in(path, name):
     """Those of a dataset of an HDF5 file."""
     import h5py
