@@ -10,6 +10,7 @@ from PIL import Image
 import dicomfile
 from dicomfile import CANARIES, Level, element, instance, item, pixel_data, sequence, ul, us, write
 from lib import *
+from tiffpatch import jpeg_of
 
 KINDS = {  # options of mkslide
     "rgb": (), "restart": ("--restart", "7"), "444": ("--photometric", "ycbcr", "--subsampling", "444"),
@@ -56,11 +57,10 @@ def statuses(path):
 def test_chunks_are_those_of_the_same_tiles_in_svs():
     for name, kind in KINDS.items():
         slide = dicom(*kind)
-        for options in (("--codec", "none"), ("--codec", "deflate"), ("--codec", "jpeg"), ("--gray",), ("--tissue-only",)):
-            path, _, j = convert(slide, *options)
-            expect(j["reader"] == "dicom" and j["codec"] == (options + ("",))[1 if options[0] == "--codec" else 0] or
-                   options[0] != "--codec", "%s: %s", name, j)
-            expect(groups(path) == groups(store(svs(*kind), *options)), "%s, %s", name, options)
+        for codec, *options in (("none",), ("jpeg",)) + ((("deflate", "--gray"), ("deflate", "--tissue-only")) if name in ("rgb", "420") else ()):
+            path, _, j = convert(slide, "--codec", codec, *options)
+            expect((j["reader"], j["codec"]) == ("dicom", codec), "%s: %s", name, j)
+            expect(groups(path) == groups(store(svs(*kind), "--codec", codec, *options)), "%s, %s %s", name, codec, options)
 
 
 def test_pixels_are_those_of_libjpeg():
@@ -116,7 +116,7 @@ def j2k(name, folder=None, **how):
 def test_jpeg_2000_has_the_chunks_of_the_same_tiles_in_svs():
     for name, (_, _, said) in J2K_KINDS.items():
         slide, tiles = j2k(name)
-        for options in (("--codec", "keep"), ("--codec", "none"), ("--gray",), ("--tissue-only",)):
+        for options in (("--codec", "keep"), ("--codec", "none")) + ((("--gray",), ("--tissue-only",)) if name in ("RCT", "YBR_FULL") else ()):
             path, p, j = convert(slide, *options)
             expect(groups(path) == groups(store(tiles, *options)), "%s, %s", name, options)
             expect(j["codec"] == ("j2k" if options[-1] == "keep" else j["codec"]) and j.get("colour_conflict", "") == said, "%s: %s", name, j)
@@ -134,8 +134,7 @@ def test_jpeg_2000_is_decoded_as_pillow_does():
 
 
 def test_jpeg_2000_in_every_table_and_fragment():
-    for how in ({"table": "none"}, {"table": "extended"}, {"split": 3}, {"table": "none", "split": 2},
-                {"change": {"syntax": dicomfile.J2K_LOSSLESS}}):
+    for how in ({"split": 3}, {"table": "none", "split": 2}, {"change": {"syntax": dicomfile.J2K_LOSSLESS}}):
         slide, tiles = j2k("RCT", **how)
         path, _, j = convert(slide, "--codec", "keep")
         expect(groups(path) == groups(store(tiles, "--codec", "j2k")) and j["status"] == "done", "%s: %s", how, j)
@@ -304,8 +303,7 @@ def test_parts_of_a_level_are_read_together():
         for opened in (files[0], files[-1]):
             path, _, j = convert(opened, "--codec", "jpeg")
             expect(groups(path) == want and j["status"] == "done", "%s: %s", how, j)
-        out = tmp("out")
-        says(run(WSI2H5, "-o", out, os.path.dirname(files[0])).err, "1 converted")
+    says(run(WSI2H5, "-o", tmp("out"), os.path.dirname(files[0])).err, "1 converted")
 
 
 def test_the_order_of_the_files_does_not_matter():
@@ -648,8 +646,8 @@ def test_truncated_files():
             lost = convert(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "--codec", "jpeg", status=4)[0]
             expect(statuses(lost) == s, "codec jpeg: %s, not %s", statuses(lost), s)
         rejected(write(os.path.join(tmp(), "a.dcm"), whole[:begin + (len(whole) - begin) // 4]), "tiles lie beyond the end")
-    for n in list(range(0, 400, 37)) + list(range(400, begin + 30, 113)):
-        rejected(write(os.path.join(tmp(), "a.dcm"), whole[:n]), "a.dcm: ")
+    lines = convert_all({"%d.dcm" % n: whole[:n] for n in [*range(0, 400, 37), *range(400, begin + 30, 113)]})
+    expect({j["status"] for j in lines} == {"failed"}, "%s", lines)
 
 
 def test_damaged_file_of_the_series_is_named():
@@ -666,11 +664,8 @@ def test_hostile_headers():
     """No value in the header makes the converter crash or hang; what it accepts it reads."""
     whole = instance(Level(svs()))
     begin = whole.index(struct.pack("<HH2s", 0x7fe0, 0x10, b"OB")) + 60
-    path = os.path.join(tmp(), "a.dcm")
-    for at in range(132, begin, 11):
-        for value in (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"):
-            write(path, whole[:at] + value + whole[at + 4:])
-            run(WSI2H5, "-q", "--force", "--codec", "jpeg", "-o", path + ".h5", path, status=None, timeout=20)
+    convert_all({"%s at %d.dcm" % (value.hex(), at): whole[:at] + value + whole[at + 4:] for at in range(132, begin, 11)
+                 for value in (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f")}, "--codec", "jpeg")
     deep = sequence(0x00081140, b"", closed=False)
     for _ in range(60):
         deep = sequence(0x00081140, deep, closed=False)
@@ -735,18 +730,14 @@ def test_streams_of_other_kinds_are_named():
     noise = np.random.default_rng(3).integers(0, 255, (level.rows, level.cols)).astype(np.uint8)
     for mode, change, words in (("L", bytes, "1 component"), ("CMYK", bytes, "4 components"), ("RGB", marked(0xc1, 12), "precision 12"),
                                 ("RGB", marked(0xc3), "Unsupported")):
-        stream = io.BytesIO()
-        Image.fromarray(noise).convert(mode).save(stream, "JPEG")
-        level.tiles = len(level.tiles) * [change(stream.getvalue())]
+        level.tiles = len(level.tiles) * [change(jpeg_of(Image.fromarray(noise).convert(mode)))]
         for codec in ("keep", "none"):
             p = rejected(one(level), "none of its tiles can be decoded", words, options=("--codec", codec))
             expect("copy the slide again" not in p.err, "%s: %s", words, p.err)
     level = Level(svs("--tile", "16", size="1100x1100"))  # a slide of many tiles is not read to its end, unless one of them is whole
-    whole, other = level.tiles[0], io.BytesIO()
-    Image.fromarray(noise[:16, :16]).convert("CMYK").save(other, "JPEG")
-    n = level.across * level.down
+    whole, n = level.tiles[0], level.across * level.down
     for at in (None, 0, 255):
-        level.tiles = n * [other.getvalue()]
+        level.tiles = n * [jpeg_of(Image.fromarray(noise[:16, :16]).convert("CMYK"))]
         if at is None:
             rejected(one(level), "none of 256 tiles spread over it can be decoded", "4 components")
             continue
