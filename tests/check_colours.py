@@ -6,10 +6,11 @@ import struct
 
 import h5py
 import numpy as np
+from PIL import Image
 
 from dicomfile import Level, instance, restated, write
 from lib import *
-from tiffpatch import Tiff, directory_of
+from tiffpatch import Pages, Tiff
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import wsi_store  # noqa: E402
@@ -68,16 +69,8 @@ def tiff(path, photometric, stream=lambda tile: tile, sub="444"):
 
 def column(path, photometric, streams, in_tiles):
     """A TIFF of JPEG streams of 128 x 128 px, one below the other, in tiles or strips."""
-    data = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + b"".join(streams)
-    struct.pack_into("<I", data, 4, len(data))
-    at = [8 + sum(len(s) for s in streams[:k]) for k in range(len(streams))]
-    places = {322: (4, [128]), 323: (4, [128]), 324: (4, at), 325: (4, [len(s) for s in streams])} if in_tiles else \
-        {273: (4, at), 278: (4, [128]), 279: (4, [len(s) for s in streams])}
-    tags = {256: (4, [128]), 257: (4, [128 * len(streams)]), 258: (3, [8, 8, 8]), 259: (3, [7]), 262: (3, [PHOTOMETRIC[photometric]]), 277: (3, [3]),
-            **places}
-    entries = directory_of(data, tags)
-    struct.pack_into("<I", data, 4, len(data))
-    return put_file(path, bytes(data + entries + bytes(4)))
+    return Pages().add((128, 128 * len(streams)), (128, 128) if in_tiles else 128, streams, {
+        259: (3, [7]), 262: (3, [PHOTOMETRIC[photometric]])}).save(path)
 
 
 @functools.lru_cache(None)
@@ -229,14 +222,13 @@ def test_strips_follow_the_rule_of_tiles():
 
 
 def test_pictures_that_state_rgb_and_ycbcr():
-    image = with_pillow()
     for marker, ids, jfif, sub in itertools.product(MARKERS, IDS, (False, True), ("444", "422", "420")):
         whole = Level(svs(sub)).tiles[0]
         stream = restated(whole, marker, IDS[ids], jfif)
         is_rgb = not jfif and (marker == 0 or (marker is None and ids == "RGB"))  # as libjpeg decides
         is_rgb_stated = marker == 0 or ids == "RGB"
         as_read = restated(whole, 1, IDS["123"]) if sub != "444" or not is_rgb else stream
-        want = np.asarray(image.open(io.BytesIO(as_read)).convert("RGB"))
+        want = np.asarray(Image.open(io.BytesIO(as_read)).convert("RGB"))
         out, p, _ = convert(put_file(os.path.join(tmp(), "a.jpg"), stream), "--codec", "none")
         name = "%s %s %s %s" % (marker, ids, jfif, sub)
         expect((pixels(out) == want).all(), "%s: other pixels", name)
@@ -254,14 +246,6 @@ def test_the_warning_of_a_stream_is_named():
     paths = [put_file(os.path.join(tmp(), "a.jpg"), stream)] + [column(os.path.join(tmp(), "a.tif"), YCBCR, [stream], tiles) for tiles in (True, False)]
     for path in paths:
         says(convert(path, status=1)[1].err, "3 extraneous bytes before marker")
-
-
-def with_pillow():
-    try:
-        from PIL import Image
-    except ImportError:
-        raise Skip("Pillow is missing")
-    return Image
 
 
 def test_info_shows_a_contradiction():
