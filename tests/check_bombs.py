@@ -6,6 +6,7 @@ import threading
 
 from check_j2k import changed_chunk
 from lib import *
+from tiffpatch import BITS, DESCRIPTION, Pages
 
 MOST = 200  # MiB of any run here
 
@@ -59,16 +60,11 @@ def test_a_large_picture_of_one_colour_is_valid():
 
 def directories(n, tags):
     """A gray picture of 64 x 64 px in a strip, and n - 1 small copies, with so many tags each."""
-    data, link = bytearray(struct.pack("<2sHI", b"II", 42, 0)) + bytes([128]) * 64 * 64, 4
-    for k in range(n):
-        side = 4 if k else 64
-        entries = {254: k > 0, 256: side, 257: side, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: side, 279: side * side}
-        entries.update({40000 + j: j for j in range(tags - len(entries))})
-        struct.pack_into("<I", data, link, len(data))
-        data += struct.pack("<H", tags) + b"".join(struct.pack("<HHII", t, 4, 1, entries[t]) for t in sorted(entries))
-        link = len(data)
-        data += bytes(4)
-    return file_of("a.tif", bytes(data))
+    file = Pages()
+    for side in [64] + (n - 1) * [4]:
+        file.add((side, side), side, [b"\x80" * side * side], {BITS: (3, [8]), 262: (3, [1]), 277: (3, [1]), 254: (4, [side < 64]),
+                                                            **{40000 + k: (4, [k]) for k in range(tags - 10)}})
+    return file.save(os.path.join(tmp(), "a.tif"))
 
 
 def test_the_tags_of_a_file_are_bounded():
@@ -79,10 +75,8 @@ def test_the_tags_of_a_file_are_bounded():
 
 def test_the_samples_of_a_pixel_are_bounded():
     """A tile of 4,096 x 4,096 px with 65,535 samples is 1 TiB: no lack of memory, which would be tried again."""
-    tags = [(256, 4096), (257, 4096), (258, 8), (259, 8), (262, 2), (277, 65535), (322, 4096), (323, 4096), (324, 8), (325, 16)]
-    data = struct.pack("<2sHI", b"II", 42, 24) + bytes(16) + struct.pack("<H", len(tags)) + b"".join(
-        struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags) + bytes(4)
-    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), file_of("a.tif", data), status=1), "65535 samples")
+    slide = Pages().add((4096, 4096), (4096, 4096), [bytes(16)], {BITS: (3, [8]), 259: (3, [8]), 277: (3, [65535])})
+    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), slide.save(os.path.join(tmp(), "a.tif")), status=1), "65535 samples")
 
 
 # --- JPEG ---
@@ -139,21 +133,12 @@ def bombs(px):
             "behind a marker that is unknown": codestream(px, unknown=b"\xff\x30" + small)}
 
 
-def tiff(px, tile, text=b""):
-    """A TIFF of one JPEG 2000 tile, with a description."""
-    tags = [(256, 4, px), (257, 4, px), (258, 3, 8), (259, 3, 33005), (262, 3, 2), (277, 3, 3), (284, 3, 1), (322, 4, px), (323, 4, px),
-            (324, 4, 8), (325, 4, len(tile))]
-    tags[5:5] = [(270, 2, 8 + len(tile))] if text else []
-    at = 8 + len(tile) + len(text) + (len(tile) + len(text)) % 2
-    return struct.pack("<2sHI", b"II", 42, at) + (tile + text).ljust(at - 8, b"\0") + struct.pack("<H", len(tags)) + b"".join(
-        struct.pack("<HHII", tag, kind, len(text) if kind == 2 else 1, value) for tag, kind, value in tags) + bytes(4)
-
-
 def test_small_precincts_and_code_blocks():
     # 200 bytes took gigabytes: a decoder has memory for every precinct that a header states
-    aperio = b"Aperio Image Library v10.0\r\n4096x4096|AppMag = 20|MPP = 0.5\0"  # OpenSlide decodes a tile when it opens such a file
-    for (name, stream), text in itertools.product(bombs(4096).items(), (b"", aperio)):
-        path = file_of("a.svs", tiff(4096, stream, text))
+    aperio = {DESCRIPTION: (2, b"Aperio Image Library v10.0\r\n4096x4096|AppMag = 20|MPP = 0.5\0")}  # OpenSlide decodes a tile when it opens such a file
+    for (name, stream), text in itertools.product(bombs(4096).items(), ({}, aperio)):
+        path = os.path.join(tmp(), "a.svs")
+        Pages().add((4096, 4096), (4096, 4096), [stream], {259: (3, [33005]), 284: (3, [1]), **text}).save(path)
         for codec in ("deflate", "j2k"):
             frugal(WSI2H5, "-q", "-j", 1, "--codec", codec, "-o", os.path.join(tmp(), "a.h5"), path, status=1)
     good = store(made("--size", "1024x1024", "--tile", "1024", "--compression", "33005", "--levels", "1"), "--codec", "j2k")
