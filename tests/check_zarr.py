@@ -116,6 +116,28 @@ KINDS = (("rgb", (), ()), ("ycbcr", YCBCR, ()), ("gray", ("--container", "generi
          ("tiles", ("--tile", "512x64"), ()), ("unknown", ("--mpp", "none"), ()))
 
 
+def check_made_again(path):
+    """wsi_store makes the same image, and takes that of wsi2h5 for its own."""
+    before, image = bytes_in(path), image_of(path)
+    other = shutil.move(image, image + ".wsi2h5")
+    expect(ome_zarr.write_ome_zarr(path) == (image, True), "made")
+    expect(bytes_in(path) == before, "%s: the same index", path)
+    files = [os.path.relpath(os.path.join(d, f), image) for d, _, names in os.walk(image) for f in names]
+    expect(len(files) == len([1 for d, _, names in os.walk(other) for f in names]), "the same files")
+    for f in files:
+        a, b = os.path.join(image, f), os.path.join(other, f)
+        if f.endswith(".json"):
+            expect(json_in(a) == json_in(b), "%s %s: %s, %s", path, f, json_in(a), json_in(b))
+        else:  # encoders differ by little
+            expect(0.9 < os.path.getsize(a) / os.path.getsize(b) < 1.1, "%s %s: %d, %d bytes", path, f, os.path.getsize(a), os.path.getsize(b))
+    expect(ome_zarr.write_ome_zarr(path) == (image, False), "up to date")
+    shutil.rmtree(image)
+    os.rename(other, image)
+    expect(ome_zarr.write_ome_zarr(path) == (image, False), "up to date, although wsi2h5 made it")
+    with open_store(path) as s:
+        expect(len(ome_zarr.made_levels(s)) == len(os.listdir(image)) - 2, "Slide uses these levels")
+
+
 def test_levels_of_every_codec():
     has("zstandard", "PIL")
     for name, kind, options in KINDS:
@@ -125,31 +147,7 @@ def test_levels_of_every_codec():
         expect(unfinished(path) == [], "%s", unfinished(path))
         check_image(path)
         run(H5SPEC, "verify", path)
-
-
-def test_wsi_store_makes_the_same():
-    has("zstandard", "PIL")
-    for name, kind, options in KINDS:
-        _, (path,) = converted(slide(*kind, name=name), *options)
-        before = bytes_in(path)
-        image = image_of(path)
-        os.rename(image, image + ".wsi2h5")
-        expect(ome_zarr.write_ome_zarr(path) == (image, True), "made")
-        expect(bytes_in(path) == before, "%s: the same index", name)
-        files = [os.path.relpath(os.path.join(d, f), image) for d, _, names in os.walk(image) for f in names]
-        expect(len(files) == len([1 for d, _, names in os.walk(image + ".wsi2h5") for f in names]), "the same files")
-        for f in files:
-            a, b = os.path.join(image, f), os.path.join(image + ".wsi2h5", f)
-            if f.endswith(".json"):
-                expect(json_in(a) == json_in(b), "%s %s: %s, %s", name, f, json_in(a), json_in(b))
-            else:  # encoders differ by little
-                expect(0.9 < os.path.getsize(a) / os.path.getsize(b) < 1.1, "%s %s: %d, %d bytes", name, f, os.path.getsize(a), os.path.getsize(b))
-        expect(ome_zarr.write_ome_zarr(path) == (image, False), "up to date")
-        shutil.rmtree(image)
-        os.rename(image + ".wsi2h5", image)
-        expect(ome_zarr.write_ome_zarr(path) == (image, False), "up to date, although wsi2h5 made it")
-        with open_store(path) as s:
-            expect(len(ome_zarr.made_levels(s)) == len(os.listdir(image)) - 2, "Slide uses these levels")
+        check_made_again(path)
 
 
 def test_threads_change_nothing():
@@ -197,7 +195,7 @@ def test_a_second_run_completes_what_is_missing():
     again("1 skipped (up to date)", made=False)
     shutil.rmtree(image)
     os.makedirs(os.path.join(out, ".a.ome.zarr.part", "1", "c", "0", "0"))  # what a killed run has left
-    file_in(os.path.join(out, ".a.ome.zarr.part", "1", "c", "0", "0", "0"))
+    put_file(os.path.join(out, ".a.ome.zarr.part", "1", "c", "0", "0", "0"), b"unfinished")
     again("its OME-Zarr image was made")
     os.makedirs(os.path.join(out, ".a.ome.zarr.part", "0"))
     run(WSI2H5, "-q", "-o", out, "--codec", "zstd", path)  # also a run without --zarr
@@ -210,11 +208,6 @@ def test_a_second_run_completes_what_is_missing():
     os.symlink("../../../../../a.h5", shard)
     run(WSI2H5, "--force", "-q", "-o", out, "--codec", "zstd", "--no-tissue", path)
     again("its OME-Zarr image was made", options=("--no-tissue",))
-
-
-def file_in(path):
-    with open(path, "wb") as f:
-        f.write(b"unfinished")
 
 
 def test_without_links_the_link_is_symbolic():
