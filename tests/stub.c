@@ -69,14 +69,18 @@ static void begin(void)
     stub.sites = getenv("WSI_STUB_CALLS") ? calloc(MOST_SITES, sizeof *stub.sites) : NULL;
 }
 
-/* Where in the program a call comes from: a hash of the return addresses on the stack. */
+extern char __executable_start, etext; /* of the linker */
+
+/* Where in the program a call comes from: a hash of the return addresses on the stack, alike in
+ * every run. */
 static unsigned site(void)
 {
     void *frames[MOST_FRAMES];
     unsigned hash = 2166136261u;
     const int n = backtrace(frames, MOST_FRAMES);
     for (int k = 0; k < n; k++)
-        hash = (hash ^ (unsigned)(uintptr_t)frames[k]) * 16777619u;
+        if ((char *)frames[k] >= &__executable_start && (char *)frames[k] < &etext)
+            hash = (hash ^ (unsigned)((char *)frames[k] - &__executable_start)) * 16777619u;
     return hash;
 }
 
