@@ -50,7 +50,7 @@ enum {
     SMALL_SHARED_BYTES = 96 << 10, /* too few for the fused kernel; some GPUs have 99 KiB */
     PLAIN_SHARED_BYTES = 49152
 };
-enum { POISON = 0x5a, POISON_BYTES = 1 << 25, PROBABLY = 8 };
+enum { POISON = 0x5a, POISON_BYTES = 1 << 22, PROBABLY = 8 };
 
 enum what {
     COPY,
