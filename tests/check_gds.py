@@ -2,7 +2,7 @@
 
 import h5py
 
-from check_cuda import (STUB, calls_of, check_result, flipped_chunk, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub, walk)
+from check_cuda import (STUB, calls_of, check_result, direct_reading, flipped_chunk, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub)
 from check_jpeg import KINDS, WRONG, changed_store
 from lib import *
 
@@ -11,8 +11,7 @@ GDS = ("--io", "gds")
 
 def need_direct_reading():
     need_stub()
-    p = run(H5SPEC, "run", "-q", "--device", "cpu", "--io", "direct", "-o", os.path.join(tmp(), "r.h5"), plain(), status=None)
-    if p.returncode:
+    if not direct_reading():
         raise Skip("this file system has no direct reading")
 
 
@@ -48,7 +47,7 @@ def test_every_kind_of_tile():
 def test_slabs_in_any_order():
     need_direct_reading()
     stores = [long_jpeg(), plain_gray(), jpeg(kind("420")), plain()]
-    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (2, 3, 1), (3, 16, 1), (0, 4, 2), (5, 5, 3), (6, 2, 4)):
+    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (0, 4, 2), (5, 5, 3)):
         right(stores, *GDS, "--memory", "%dM" % (4 * devices), "-j", j, devices=devices, order=order)
 
 
@@ -131,25 +130,6 @@ def test_all_is_released():
     need_direct_reading()
     j = calls_of([long_jpeg(), plain_gray(), jpeg(kind("420"))], *GDS, devices=2, refuse=5)
     expect(j["not_released"] == 0 and j["pixels"] > 0, "%s", j)
-
-
-def walk_job():
-    return [jpeg(made("--size", "300x700", "--tile", "48", name="walk-jpeg")),
-            store(made("--size", "290x400", "--tile", "48", "--seed", "7", name="walk-none"), "--codec", "none")]
-
-
-@later("ci")
-def test_every_call_can_fail():
-    need_direct_reading()
-    ways = walk(walk_job(), *GDS, "--memory", "1M", refuse=11)
-    expect(all(ways.values()), "%s", ways)
-
-
-@later("ci")
-def test_every_call_can_fail_with_two_devices():
-    need_direct_reading()
-    ways = walk(walk_job(), *GDS, "--memory", "3M", devices=2, codes=(700,), refuse=11)
-    print("# %s" % ways)
 
 
 main(globals())
