@@ -1,4 +1,5 @@
 """h5spec compare: distances against numpy, the order, the exit status, and what cannot be compared."""
+import functools
 
 import h5py
 import numpy as np
@@ -24,6 +25,7 @@ def compare(a, b, *options, status=0):
     return line
 
 
+@functools.lru_cache(None)
 def pair():
     """Three slides; between the results `same` is unchanged, `soft` and `other` are not."""
     a = spectrum(folder_of(same=slide("x"), soft=slide("y"), other=slide("z")))
