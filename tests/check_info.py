@@ -1,4 +1,5 @@
 """`h5spec info`: everything it prints against h5py, its columns, and hostile names."""
+import functools
 import struct
 import unicodedata
 
@@ -114,6 +115,7 @@ def test_stores_of_every_kind():
 # --- results ---
 
 
+@functools.lru_cache(None)
 def results():
     """Results whose parameters all differ from the defaults, of several slides."""
     stores = [a_store("--tissue-only"), store(made(*SMALL, "--seed", "4", name="b"), "--gray")]
