@@ -6,7 +6,7 @@ import numpy as np
 
 from lib import *
 from svg_numbers import (SVG, Panel, blocks_of, brightness, caption, check_curve, check_map, ladder,
-                         number, of_class, parse, shares, texts, window_means)
+                         number, of_class, parse, shares, texts, window_map)
 
 SMALL = ("--size", "900x700")
 CIVIDIS_ENDS = ("#00224e", "#fee838")
@@ -180,12 +180,12 @@ def test_map_of_a_slide():
            "brightness")
     result = slide_result()
     root = parse(plot("--map", "--feature", "mean", result)[0])
-    check_map(root, window_means(result), 20, 60)
+    check_map(root, window_map(result), 20, 60)
     expect(not [t for t in texts(root) if t == "no value"], "nothing is hatched")
     says(caption(root), "each cell is a window")
     root = parse(plot("--map", "--feature", "mean", "--colours", "35:45.5", result)[0])
-    check_map(root, window_means(result), 35, 45.5)
-    values = window_means(result)
+    check_map(root, window_map(result), 35, 45.5)
+    values = window_map(result)
     says(
         caption(root),
         "%.2f %% of the windows below, %.2f %% above"
@@ -196,7 +196,7 @@ def test_map_of_a_slide():
 def test_map_without_values_is_hatched():
     r = spectrum(store(made(*SMALL, "--tissue-fraction", "0.5", name="tissue"), "--tissue-only"),
                  "--tissue-only", "--stride", "32")
-    values = window_means(r)
+    values = window_map(r)
     expect(np.isnan(values).any() and not np.isnan(values).all(), "the slide does not serve")
     root = parse(plot("--map", "--feature", "mean", r)[0])
     check_map(root, values, 20, 60)
@@ -206,7 +206,7 @@ def test_map_without_values_is_hatched():
 def test_large_maps_are_drawn_in_blocks():
     r = spectrum(store(made("--size", "700x400", name="fine"), "--tissue-only"), "--tissue-only",
                  "--window", "64", "--stride", "3")
-    values = window_means(r)
+    values = window_map(r)
     expect(200 < max(values.shape) <= 400, "%s", values.shape)
     root = parse(plot("--map", "--feature", "mean", r)[0])
     check_map(root, blocks_of(values, 2), 20, 60)
@@ -226,13 +226,6 @@ def test_map_axes_are_in_px():
     expect(len(ticks) >= 2, "ticks")
     for x, px in ticks:  # a window's square is its middle: stride x stride px
         expect(abs((px - 96) / 64 - (x - left) / scale) < 0.01, "%g px is at %g", px, x)
-
-
-def window_map(result, name):
-    with h5py.File(result, "r") as f:
-        (s,) = f["slides"].values()
-        values = s["window_" + name][()]
-        return values if values.dtype == np.float32 else np.where(values == -32768, np.nan, values * 0.01)
 
 
 def test_map_shows_sharpness_as_the_report_does():

@@ -137,10 +137,11 @@ def blocks_of(values, b):
     return out
 
 
-def window_means(result):
+def window_map(result, name="mean_db"):
     with h5py.File(result, "r") as f:
         (s,) = f["slides"].values()
-        return s["window_mean_db"][()]
+        values = s["window_" + name][()]
+        return values if values.dtype == np.float32 else np.where(values == -32768, np.nan, values * 0.01)
 
 
 def check_map(root, values, low, high):
