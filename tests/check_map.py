@@ -42,8 +42,8 @@ def tiff_reader():
 
 
 @functools.lru_cache(None)
-def result_of(name="slide", size="1500x1100", *options, slide=(), store_options=()):
-    return spectrum(store(made("--size", size, *slide, name=name), *store_options), *options)
+def result_of(name="slide", size="1500x1100", *options, slide=()):
+    return spectrum(store(made("--size", size, *slide, name=name)), *options)
 
 
 def draw(*argv, status=0, name=None):
@@ -328,9 +328,9 @@ def test_no_region_is_said():
     expect(json.loads(p.out)["regions"] == 0 and p.err == "", "%s", p)
 
 
-def regions_of(values, *options, cell=32):
+def regions_of(values, *options):
     """The polygons of a grid of scores as rings of corners, in cells; NaN is no value."""
-    table = tmp("grid") + ".csv"
+    table, cell = tmp("grid") + ".csv", 32
     put_file(table, "x,y,size,score\n" + "".join("%d,%d,%d,%r\n" % (cell * i, cell * j, cell, float(v))
                                                 for (j, i), v in np.ndenumerate(values) if not np.isnan(v)))
     size = "%dx%d" % (cell * values.shape[1], cell * values.shape[0])
