@@ -390,13 +390,6 @@ def test_damaged_records():
         run(H5SPEC, "verify", bad, status=1)
 
 
-def test_real_slide():
-    s = store(real("CMU-1-Small-Region.svs"))
-    ring = [[300, 400], [1900, 450], [1700, 2500], [400, 2400]]
-    want = shares(pixels_inside([[ring]], 2220, 2967)) >= 0.5
-    check(spectrum(s, "--roi", written(collection(feature([ring], "Tumor"))), "--roi-class", "Tumor"), want)
-
-
 @later("ci")
 def test_every_failed_allocation_has_a_reason():
     """The message names the store, the regions or the result, and says what failed."""
