@@ -7,14 +7,10 @@ def read(*path):
     return text_in(os.path.join(ROOT, *path))
 
 
-def environment(**more):
-    return {**{k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL", "WERROR")}, **more}
-
-
 def build(*argv, cwd, status=0, **more):
     if SAN:
         raise Skip("packages are built without sanitizers")
-    return run(*argv, cwd=cwd, env=environment(**more), status=status, timeout=900)
+    return run(*argv, cwd=cwd, env=make_environment(WERROR="", **more), status=status, timeout=900)
 
 
 # --- make deb ---

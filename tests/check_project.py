@@ -242,10 +242,9 @@ def test_words_of_the_help_are_accepted():
 def make(*words, cwd=ROOT, status=0, env={}):
     if SAN:
         raise Skip("builds are tried without sanitizers")
-    inherited = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
     if cwd != ROOT:
         words = ("CFLAGS=-O0", *words)  # compiles in a third of the time
-    return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env={**inherited, **env}, status=status, timeout=900)
+    return run("make", "--no-print-directory", "-j2", *words, cwd=cwd, env=make_environment(**env), status=status, timeout=900)
 
 def check_each(*rows):
     """Rows of a command, its status, what it says and, as a pattern, what it does not say."""

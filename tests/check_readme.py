@@ -142,9 +142,8 @@ def check(name):
     if not count:
         raise Skip("%s has no command that runs here" % name)
     d = scratch(name)
-    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
     same = dict(word.split("=", 1) for word in same_build() if word[:2] != "B=")
-    env.update(same, HDF5_PLUGINS="", HOME=os.path.join(d, "home"), PYTHON=sys.executable, HDF5_USE_FILE_LOCKING="FALSE",
+    env = make_environment(**same, HDF5_PLUGINS="", HOME=os.path.join(d, "home"), PYTHON=sys.executable, HDF5_USE_FILE_LOCKING="FALSE",
                PATH=":".join([os.path.join(d, "home/.local/bin"), os.path.join(d, "build"), os.path.join(d, "bin"), os.environ["PATH"]]))
     os.mkdir(env["HOME"])
     os.makedirs(os.path.join(d, "bin"))

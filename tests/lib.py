@@ -696,6 +696,11 @@ def forged(path, change, *more):
     return copy
 
 
+def make_environment(**more):
+    """Without what a `make` above this process has set."""
+    return {**{k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}, **more}
+
+
 def copy_of_the_tree():
     d = os.path.join(tmp(), "tree")
     shutil.copytree(ROOT, d, ignore=lambda folder, names: {"__pycache__"} | ({"build", "demo", ".git"} if folder == ROOT else set()))
@@ -706,8 +711,7 @@ def built_wheel():
     """What `make wheel` makes of this build."""
     if not shutil.which("patchelf"):
         raise Skip("patchelf is not installed")
-    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "SAN", "MAKEFLAGS", "MAKELEVEL")}
-    return os.path.join(ROOT, run("make", "wheel", *same_build(), cwd=ROOT, env=env, timeout=900).out.split(":")[0].split("\n")[-1])
+    return os.path.join(ROOT, run("make", "wheel", *same_build(), cwd=ROOT, env=make_environment(), timeout=900).out.split(":")[0].split("\n")[-1])
 
 
 def left_overs(folder):
