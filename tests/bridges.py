@@ -1,8 +1,7 @@
 """What other programs read of a store: run by check_bridges.py in an environment that has them.
 
-    python bridges.py NAME PATH...     ends with 0 if all is equal
+    python bridges.py NAME -- PATH... [-- PATH...]...     ends with 0 if all is equal in each row of paths
 """
-import io
 import os
 import sys
 import warnings
@@ -139,4 +138,8 @@ def parquet(table, result):
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*sys.argv[2:])
+    for row in "\0".join(sys.argv[2:]).split("--\0")[1:]:
+        try:
+            globals()[sys.argv[1]](*row.rstrip("\0").split("\0"))
+        except Exception as e:
+            raise AssertionError(row.replace("\0", " ")) from e

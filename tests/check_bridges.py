@@ -2,6 +2,7 @@
 """Stores in other programs: OME-Zarr, DICOM, the interface of OpenSlide, TFRecord, WebDataset, Parquet.
 
 The readers run in an environment of their own, BRIDGES or build/bridges, that .ci/run makes."""
+import functools
 import io
 import pickle
 import struct
@@ -28,18 +29,26 @@ def slide(*kind, **how):
     return made("--size", "1500x1100", "--tissue", "rect:200,100,800,700", *kind, **how)
 
 
+@functools.lru_cache(None)
+def lacking(modules):
+    """The first of these modules that the environment does not have."""
+    code = "import sys\nfor m in sys.argv[1:]: print(m, flush=True); __import__(m)"
+    p = run(PYTHON, "-c", code, *modules, status=None)
+    return p.out.split()[-1] if p.returncode else ""
+
+
 def python(*modules):
     """The interpreter of the environment, which has these modules."""
     if not os.path.exists(PYTHON):
         raise Skip("needs %s" % PYTHON)
-    for m in modules:
-        if run(PYTHON, "-c", "import " + m, status=None).returncode:
-            raise Skip("needs the Python package %s in %s" % (m, PYTHON))
+    if lacking(modules):
+        raise Skip("needs the Python package %s in %s" % (lacking(modules), PYTHON))
     return PYTHON
 
 
-def bridge(name, *paths):
-    run(PYTHON, os.path.join(ROOT, "tests", "bridges.py"), name, *paths)
+def bridge(name, *rows):
+    """Each row has the paths of one comparison."""
+    run(PYTHON, os.path.join(ROOT, "tests", "bridges.py"), name, *(word for row in rows for word in ("--", *row)))
 
 
 def command(*words, status=0):
@@ -54,8 +63,13 @@ def own(path, name="a.h5"):
 # --- Zarr ---
 
 def zarr_of(path, *options):
-    command("zarr", *options, path)
-    return path[:-len(".h5")] + ".ome.zarr"
+    return zarrs_of([path], *options)[0][1]
+
+
+def zarrs_of(paths, *options):
+    """Rows of a store and its image, made by one command."""
+    command("zarr", *options, *paths)
+    return [(path, path[:-len(".h5")] + ".ome.zarr") for path in paths]
 
 
 def test_the_same_file_is_a_store_and_a_shard():
@@ -73,37 +87,33 @@ def test_the_same_file_is_a_store_and_a_shard():
         expect(os.stat(path).st_mtime_ns == 10 ** 18 + 5, "the time of the store stays")
         expect(os.path.samefile(path, os.path.join(image, "0/c/0/0/0")), "level 0 is a link")
         run(H5SPEC, "verify", path)
-        bridge("zarr_python", path, image)
+        bridge("zarr_python", (path, image))
         says(command("zarr", path).err, "exists (up to date)")
         expect(bytes_in(path) == data, "a second run changes nothing")
 
 
 def test_tensorstore_reads_it():
     python("tensorstore")
-    for codec in ("none", "zstd"):
-        path = own(store(slide(), "--codec", codec), codec + ".h5")
-        bridge("tensorstore", path, zarr_of(path))
+    bridge("tensorstore", *zarrs_of([own(store(slide(), "--codec", codec), codec + ".h5") for codec in ("none", "zstd")]))
 
 
 def test_kept_and_packed_chunks_through_imagecodecs():
     python("zarr", "imagecodecs.zarr")
-    for name, kind, codec, most in (("rgb", (), "keep", 0), ("ycbcr", YCBCR, "keep", 0), ("j2k", ("--compression", "33005"), "keep", 0),
-                                    ("sycc", ("--compression", "33003"), "keep", 1), ("z", (), "deflate", 0), ("lz4", ("--tissue", "none"), "lz4", 0),
-                                    ("gray", ("--container", "generic", "--photometric", "gray"), "keep", 0)):
-        path = own(store(slide(*kind), "--codec", codec), name + ".h5")
-        bridge("zarr_python", path, zarr_of(path), str(most))
+    rows = (("rgb", (), "keep", 0), ("ycbcr", YCBCR, "keep", 0), ("j2k", ("--compression", "33005"), "keep", 0),
+            ("sycc", ("--compression", "33003"), "keep", 1), ("z", (), "deflate", 0), ("lz4", ("--tissue", "none"), "lz4", 0),
+            ("gray", ("--container", "generic", "--photometric", "gray"), "keep", 0))
+    images = zarrs_of([own(store(slide(*kind), "--codec", codec), name + ".h5") for name, kind, codec, _ in rows])
+    bridge("zarr_python", *((*image, str(most)) for image, (_, _, _, most) in zip(images, rows)))
 
 
 def test_metadata_of_the_image():
     python("ome_zarr_models", "zarr")
-    for kind in ((), ("--mpp", "none")):
-        path = own(store(slide(*kind), "--codec", "none"), "m%d.h5" % len(kind))
-        bridge("ome_zarr_models", path, zarr_of(path))
+    bridge("ome_zarr_models", *zarrs_of([own(store(slide(*kind), "--codec", "none"), "m%d.h5" % len(kind)) for kind in ((), ("--mpp", "none"))]))
 
 
 def test_chunks_that_were_left_out_are_absent():
     path = own(store(slide(), "--codec", "none", "--tissue-only"))
-    bridge("zarr_python", path, zarr_of(path))
+    bridge("zarr_python", (path, zarr_of(path)))
     with open_store(path) as s:
         index = np.frombuffer(bytes_in(path)[-16 * s.tile_status.size - 4:-4], "<u8").reshape(-1, 2)
         left_out = (s.tile_status == 3).ravel()
@@ -116,12 +126,12 @@ def test_an_image_of_another_store_is_replaced():
     shutil.copy(b, a + ".new")
     os.rename(a + ".new", a)
     expect(os.path.samefile(zarr_of(a), image), "replaced: it was of the store that a was before")
-    bridge("zarr_python", a, image)
+    bridge("zarr_python", (a, image))
     os.unlink(os.path.join(image, "zarr.json"))
     says(command("zarr", a, status=1).err, "is no image of a store", "--force")
     expect(os.path.exists(os.path.join(image, "0")), "kept")
     zarr_of(a, "--force")
-    bridge("zarr_python", a, image)
+    bridge("zarr_python", (a, image))
     expect(not [n for n in os.listdir(os.path.dirname(a)) if n.endswith(".part")], "nothing unfinished")
 
 
@@ -137,7 +147,7 @@ def test_an_index_that_was_cut_is_written_again():
     size = os.path.getsize(path)
     os.truncate(path, size - 100)
     shutil.rmtree(image)
-    bridge("zarr_python", path, zarr_of(path))
+    bridge("zarr_python", (path, zarr_of(path)))
     expect(os.path.getsize(path) == size, "the same index")
 
 
@@ -154,7 +164,7 @@ def test_references_of_zarr_2():
     file = os.path.join(tmp(), "r.json")
     with open(file, "w") as f:
         f.write(run(PYTHON, COMMAND, "index", path).out)
-    bridge("references", path, file)
+    bridge("references", (path, file))
 
 
 # --- DICOM ---
@@ -177,23 +187,23 @@ def without_errors(path, sparse=False):
 
 def test_tiles_become_frames():
     python("pydicom", "openslide", "PIL")
+    rows = []
     for kind in ((), YCBCR, ("--photometric", "ycbcr", "--subsampling", "444"), ("--compression", "33005")):
-        path = store(slide(*kind), "--codec", "keep")
+        path, back = store(slide(*kind), "--codec", "keep"), os.path.join(tmp(), "back.h5")
         dicom = dicom_of(path)
         without_errors(dicom)
         without_errors(dicom[:-4] + ".thumbnail.dcm")
-        bridge("dicom_openslide", path, dicom)
-        if not kind or kind[0] != "--compression":
-            bridge("dicom_pydicom", path, dicom)
-        back, out = os.path.join(tmp(), "back.h5"), dicom
-        run(WSI2H5, "--force", "-o", back, out)
+        run(WSI2H5, "--force", "-o", back, dicom)
         expect((pixels(back) == pixels(path)).all(), "%s: wsi2h5 reads other pixels", kind)
+        rows.append((path, dicom))
+    bridge("dicom_openslide", *rows)
+    bridge("dicom_pydicom", *rows[:-1])  # pydicom needs a plug-in for JPEG 2000
 
 
 def test_wsidicom_reads_it():
     python("wsidicom", "pydicom")
     path = store(slide(*YCBCR), "--codec", "keep")
-    bridge("dicom_wsidicom", path, os.path.dirname(dicom_of(path)))
+    bridge("dicom_wsidicom", (path, os.path.dirname(dicom_of(path))))
 
 
 def test_tiles_without_pixels_have_no_frame():
@@ -201,7 +211,7 @@ def test_tiles_without_pixels_have_no_frame():
     path = store(slide(), "--codec", "keep", "--tissue-only")
     dicom = dicom_of(path)
     without_errors(dicom, sparse=True)
-    bridge("dicom_pydicom", path, dicom)
+    bridge("dicom_pydicom", (path, dicom))
     text = run(PYTHON, "-c", "import pydicom, sys; d = pydicom.dcmread(sys.argv[1]); "
                "print(d.DimensionOrganizationType, d.ImageComments)", dicom).out
     says(text, "TILED_SPARSE", "left out as background")
@@ -371,7 +381,7 @@ def test_a_program_for_openslide_reads_a_store():
     python("openslide")
     for name in ("CMU-1-Small-Region.svs",):
         path = real(name)
-        bridge("deepzoom", path, store(path, "--codec", "keep"))
+        bridge("deepzoom", (path, store(path, "--codec", "keep")))
 
 
 def test_what_is_no_pixel_needs_no_codec():
@@ -467,7 +477,7 @@ def test_windows_as_parquet():
     run(TABLES, "merge", "-o", os.path.join(results, "t.h5"), a, b)
     for given in ([a, b], [merged], [os.path.join(results, "t.h5")]):
         says(command("windows", "-o", out, *given).err, "windows")
-        bridge("parquet", out, merged)
+        bridge("parquet", (out, merged))
     says(command("windows", "-o", out, store(slide()), status=1).err, "not a finished result")
 
 
