@@ -98,12 +98,12 @@ def test_signals_stop_h5spec():
 
 # --- one file of a run that ends early ---
 
-def four_stores():
+def four_stores(last="3000x2000"):
     """A folder of three small slides and one, the last by name, that takes longer."""
     folder = tmp("stores")
     for k in range(3):
         shutil.copy(store(made("--size", "600x500", "--seed", str(k), name="s%d" % k)), folder)
-    shutil.copy(store(made("--size", "3000x2000", name="z")), folder)
+    shutil.copy(store(made("--size", last, name="z")), folder)
     return folder
 
 
@@ -156,7 +156,7 @@ def partial_of(folder, out, *options):
 
 def test_what_is_taken_from_a_partial_result():
     """How a run ends that finds a partial result: how many slides it takes, and what it says."""
-    folder = four_stores()
+    folder = four_stores("700x600")
     whole = os.path.join(tmp(), "whole.h5")
     run(H5SPEC, "run", "-q", "--device", "cpu", "--stride", "16", "-o", whole, folder)
     out = os.path.join(tmp(), "one.h5")
@@ -191,7 +191,7 @@ def test_what_is_taken_from_a_partial_result():
 
 
 def test_a_partial_result_of_other_slides_is_not_lost():
-    folder, out = four_stores(), os.path.join(tmp(), "one.h5")
+    folder, out = four_stores("700x600"), os.path.join(tmp(), "one.h5")
     partial_of(folder, out)
     before = bytes_in(out + ".partial")
     one = os.path.join(folder, "s0.h5")
