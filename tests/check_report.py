@@ -653,15 +653,9 @@ def test_a_slide_twice_in_the_table():
     says(report("--meta", wrong, "--group", "site", results(), status=1)[1].err, wrong + ": line 4: slide made-00001 has site South, but North in line 2")
 
 
-def test_groups_by_a_pattern():
-    path = results("--names", names("TCGA-%s-%04d" % (site, k) for site in ("A1", "B2") for k in range(11)))
-    data = data_of(report("--group-regex", "^TCGA-([A-Z0-9]+)-", path)[0])
-    expect({p["label"]: p["n"] for p in data["pools"]} == {"A1, 0.25 um/px": 11, "B2, 0.25 um/px": 11}, "%s", data["pools"])
-    data = data_of(report("--group-regex", "TCGA-(A1)?", path)[0])  # the whole match where the part has none
-    expect({p["label"]: p["n"] for p in data["pools"]} == {"A1, 0.25 um/px": 11, "TCGA-, 0.25 um/px": 11}, "%s", data["pools"])
-    says(report("--group-regex", "(", path, status=1)[1].err, "--group-regex (")
-    p = report("--group-regex", ".*", results("--slides", "300"), status=1)[1]
-    says(p.err, "more than 256 groups")
+def test_too_many_groups():
+    meta = table("slide,site", *("made-%05d,%d" % (k, k) for k in range(1, 301)))
+    says(report("--meta", meta, "--group", "site", results("--slides", "300"), status=1)[1].err, "more than 256 groups")
 
 
 def test_resolutions_are_never_pooled():
@@ -958,17 +952,17 @@ def test_names_become_numbers():
 
 def test_numbers_replace_groups_that_tell_names():
     source = results("--names", names("Miller-%s-%d" % (part, k) for part in ("liver", "lung") for k in range(11)))
-    rows = ["Miller-liver-%d,%s,%s" % (k, "Miller 1", "North") for k in range(11)]
+    meta = table("slide,who,site,part", *("Miller-liver-%d,Miller 1,North,liver" % k for k in range(11)))
     limits = table("metric,side,warn,fail,group", "mean_db,above,,100,liver", "mean_db,above,,100,Miller 1")
-    for words, hidden in ((("--group-regex", "Miller-([a-z]+)"), "liver"), (("--meta", table("slide,who,site", *rows), "--group", "who"), "Miller 1")):
-        texts, key = numbered("--limits", limits, *words, source)
+    for column, hidden in (("part", "liver"), ("who", "Miller 1")):
+        texts, key = numbered("--limits", limits, "--meta", meta, "--group", column, source)
         for name, text in texts.items():
-            expect("Miller" not in text and hidden not in text, "%s: %s", words, name)
+            expect("Miller" not in text and hidden not in text, "%s: %s", column, name)
         expect('"group 1"' in texts["t.csv"] and {k["group_name"] for k in key if k["group"] == "group 1"} == {hidden}, "%s", key)
         says(texts["r.html"], "in group group 1", "in a group that no slide is in")
-    texts, key = numbered("--meta", table("slide,who,site", *rows), "--group", "site", source)
+    texts, key = numbered("--meta", meta, "--group", "site", source)
     expect('"North"' in texts["t.csv"] and '"not in the table"' in texts["t.csv"] and key[0]["group_name"] == "North", "a group that tells nothing is hidden")
-    expect('"group 1"' not in text_in(report("--group-regex", "liver", source)[0]), "numbers without --anonymous")
+    expect('"group 1"' not in text_in(report("--meta", meta, "--group", "part", source)[0]), "numbers without --anonymous")
 
 
 def test_the_key_keeps_names_exactly():

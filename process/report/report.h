@@ -5,8 +5,7 @@
  *
  *   results --- report_load ---> slides, failures, spool of pictures
  *   limits  --- report_limits -> limits
- *               report_groups -> groups     which group a slide belongs to: a table, a pattern, a
- *                                           property
+ *               report_groups -> groups     which group a slide belongs to: a table, a property
  *               report_names --> names      what slides, groups and failures are called on the page
  *               report_scores -> scores     pools, robust z, W1, verdicts
  *

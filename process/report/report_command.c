@@ -67,11 +67,7 @@ static const struct command_option rows[] = {
      "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
      "whatever the size; maps: as auto, without thumbnails",
      COMMAND_WORD(setup.pictures)},
-    {"Advanced", 0, "group-regex", "RE",
-     "group slides by what RE, an extended regular expression, matches in their names; by its "
-     "first parenthesis if it has one",
-     COMMAND_TEXT(setup.group_regex)},
-    {NULL, 0, "max-size", "BYTES",
+    {"Advanced", 0, "max-size", "BYTES",
      "size of the page: pictures are made smaller or left out until it fits, then the plain table "
      "of slides without a reason; what remains is written, with a warning",
      COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
@@ -117,8 +113,6 @@ static int check(const struct arguments *a, struct err *e)
         return err_set(e, "no input file given");
     if (o->meta && !o->group)
         return err_set(e, "--meta has no effect without --group COLUMN");
-    if (o->group_regex && (o->group || o->meta))
-        return err_set(e, "--group-regex and --group exclude each other");
     if (o->key && output_is_folder(o->key, ".csv")) /* never an input that follows the option */
         return err_set(e, "--anonymous %s: the name of the key must end in .csv", o->key);
     return 0;

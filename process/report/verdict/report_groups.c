@@ -9,7 +9,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,32 +96,6 @@ static int group_by_table(const struct work *w, struct err *e)
     return bad ? -1 : 0;
 }
 
-/* --- by a pattern --- */
-
-static int group_by_pattern(const struct work *w, struct err *e)
-{
-    const char *pattern = w->setup->group_regex;
-    regex_t re;
-    char text[512];
-    int bad = regcomp(&re, pattern, REG_EXTENDED);
-    if (bad) {
-        regerror(bad, &re, text, sizeof text);
-        return err_set(e, "--group-regex %s: %s", pattern, text);
-    }
-    bad = find_group(w->groups, "no match", e) < 0;
-    for (int64_t k = 0; k < w->slides->n && !bad; k++) {
-        const char *name = w->slides->slide[k].name;
-        regmatch_t m[2];
-        if (regexec(&re, name, 2, m, 0))
-            continue;
-        const regmatch_t *part = re.re_nsub > 0 && m[1].rm_so >= 0 ? &m[1] : &m[0];
-        snprintf(text, sizeof text, "%.*s", (int)(part->rm_eo - part->rm_so), name + part->rm_so);
-        bad = (w->groups->of[k] = find_group(w->groups, text, e)) < 0;
-    }
-    regfree(&re);
-    return bad ? -1 : 0;
-}
-
 /* --- by a property of the slide --- */
 
 static const char *property(const struct report_setup *o, const struct report_slide *s,
@@ -170,8 +143,6 @@ int report_group(const struct report_setup *o, const struct report_slides *s,
     g->of = memory_need((size_t)s->n + 1, sizeof *g->of);
     if (o->meta)
         return group_by_table(&w, e);
-    if (o->group_regex)
-        return group_by_pattern(&w, e);
     if (o->group)
         return group_by_property(&w, e);
     return find_group(g, "all slides", e) < 0 ? -1 : 0;
@@ -417,10 +388,10 @@ static bool is_telling(const struct report_slides *s, const char *label)
     return tells;
 }
 
-/* What the program calls group 0 itself: "not in the table", "no match", "all slides". */
+/* What the program calls group 0 itself: "not in the table", "all slides". */
 static bool is_own_label(const struct report_setup *o, int32_t group)
 {
-    return group == 0 && (o->meta || o->group_regex || !o->group);
+    return group == 0 && (o->meta || !o->group);
 }
 
 /* With one label that is telling, all are hidden: a gap in a list tells, too. */
@@ -430,7 +401,7 @@ static bool must_hide_groups(const struct report_setup *o, const struct report_s
     if (!o->key)
         return false;
     for (int32_t k = 0; k < g->n; k++)
-        if (!is_own_label(o, k) && (o->group_regex || is_telling(s, g->name[k])))
+        if (!is_own_label(o, k) && is_telling(s, g->name[k]))
             return true;
     return false;
 }

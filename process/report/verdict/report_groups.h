@@ -1,5 +1,5 @@
 /*
- * report_groups.h - which group a slide belongs to: from a table, a pattern or its properties.
+ * report_groups.h - which group a slide belongs to: from a table or its properties.
  */
 #ifndef WSI_REPORT_GROUPS_H
 #define WSI_REPORT_GROUPS_H
@@ -14,7 +14,7 @@ struct report_groups {
     int32_t *of; /* [slides], the group of each slide; owned */
 };
 
-/* -1: out of memory, or the table, pattern or property cannot be used. */
+/* -1: out of memory, or the table or property cannot be used. */
 int report_group(const struct report_setup *o, const struct report_slides *s,
                  struct report_groups *g, struct err *e);
 void report_groups_free(struct report_groups *g);
