@@ -1000,7 +1000,7 @@ def test_only_our_own_files_are_overwritten():
 
 def test_a_full_disk_leaves_nothing():
     folder = tmp()
-    p = run(H5SPEC, "report", "--pictures", "none", "-o", os.path.join(folder, "r.html"), results(), status=1, preexec_fn=small_files(20000))
+    p = run(H5SPEC, "report", "--max-size", "0", "-o", os.path.join(folder, "r.html"), results(), status=1, preexec_fn=small_files(20000))
     says(p.err, "r.html: cannot be written")
     expect(os.listdir(folder) == [], "%s", os.listdir(folder))
 
@@ -1162,11 +1162,8 @@ def test_pictures_fit():
         text = text_in(page)
         expect(json.loads(block(text, "pictures"))["note"] == note, "%d: another note than %r", size, note)
         expect(('id="p0"' in text) == (note != NO_PICTURES), "%d: pictures", size)
-    page, _ = report("--pictures", "none", path)
-    expect('id="p0"' not in text_in(page), "none")
-    page, _ = report("--pictures", "maps", path)
-    fields = block(text_in(page), "p0").split("\n")[0].split(" ")
-    expect(fields[0] and not fields[1], "maps only")
+    text = text_in(report("--max-size", "0", path)[0])
+    expect('id="p0"' not in text and text.count("<tr><td>made-") == 400, "0: no pictures, no limit")
 
 
 def test_pictures_shrink_before_anything_else_goes():
@@ -1186,13 +1183,14 @@ def test_pictures_shrink_before_anything_else_goes():
 
 @later("ci")
 def test_a_small_page_leaves_out_what_it_can():
-    """Without pictures: first rows of the plain table go, then a warning names the size."""
+    """No picture fits: first rows of the plain table go, then a warning names the size."""
     path = results("--slides", "400", "--windows", "60x40", "--blurred", "5")
-    whole = os.path.getsize(report("--pictures", "none", "--max-size", "999999", path)[0])  # its foot has the command line
+    without = os.path.getsize(report("--max-size", "0", path)[0])
+    whole = os.path.getsize(report("--max-size", str(without + 10000), path)[0])  # its foot has the command line
     rows = {}
-    least = os.path.getsize(report("--pictures", "none", "--max-size", "65536", path)[0]) + 1
+    least = os.path.getsize(report("--max-size", "65536", path)[0]) + 1
     for limit in (whole, whole - 1, least, 65536):
-        page, p = report("--pictures", "none", "--max-size", str(limit), path)
+        page, p = report("--max-size", str(limit), path)
         size, text = os.path.getsize(page), text_in(page)
         rows[limit] = text.count("<tr><td>made-")
         expect((size <= limit) == (limit > 65536), "%d bytes, not %d", size, limit)

@@ -110,7 +110,7 @@ report     h5spec report --json --csv {out}/t.csv -o {out}/p.html {plain} {keep}
 report2    h5spec report --json --csv {out}/t.csv --multiqc {out}/mqc --failed {in}/failed.csv --left-out 3 -o {out}/p.html {in}/made
 report3    h5spec report --csv {out}/t.csv --meta {in}/meta.csv --group site --limits {in}/limits.csv --strict -o {out}/p.html {in}/made
 report4    h5spec report --csv {out}/t.csv --accepted {in}/good.txt --anonymous {out}/k.csv --max-size 90K -o {out}/p.html {in}/made
-report5    h5spec report --csv {out}/t.csv --pictures none --title a<b -o {out}/p.html {in}/made
+report5    h5spec report --csv {out}/t.csv --max-size 0 --title a<b -o {out}/p.html {in}/made
 broken     h5spec info {in}/broken {in}/none.h5
 broken2    h5spec verify {in}/broken
 broken3    h5spec run --device cpu -o {out} {in}/broken

@@ -336,7 +336,7 @@ def test_hostile_hdf5():
 def test_temporary_files_are_made_in_tmpdir():
     path, result, lost = table(patches()), spectrum(store(made("--size", "600x900"))), os.path.join(tmp(), "lost")
     for ending, *argv in (("csv", "map", "--scores", path, "--slide-size", "%dx%d" % SIZE, "-o"),
-                           ("html", "report", result, "-o"), ("html", "report", "--pictures", "none", result, "-o")):
+                           ("html", "report", result, "-o"), ("html", "report", "--max-size", "0", result, "-o")):
         out = os.path.join(tmp(), "out." + ending)
         p = run(H5SPEC, *argv, out, env={**os.environ, "TMPDIR": lost}, status=5)
         says(p.err, "no temporary file", lost, "set TMPDIR")

@@ -76,8 +76,8 @@ def test_report_map_plot_compare_merge():
         del f["table/std_db"]
     for n, results in enumerate((names, [merged], [table], names[:3] + [flipped_in(names[4], "slides/" + slide_in(names[4]) + "/histogram")])):
         status = 1 if n == 3 else 0
-        for pictures in ("all", "none"):
-            run(H5SPEC, "report", "-q", "-j", 4, "--pictures", pictures, "-o", os.path.join(out, "a.html"), *results, status=status)
+        for size in ("1G", "0"):
+            run(H5SPEC, "report", "-q", "-j", 4, "--max-size", size, "-o", os.path.join(out, "a.html"), *results, status=status)
         run(H5SPEC, "map", "-q", "--feature", "mean_db", "-o", tmp(), *results, status=status)
     for _ in range(5):
         run(H5SPEC, "report", "-q", "-j", 4, "-o", os.path.join(out, "a.html"), wrong, status=1)

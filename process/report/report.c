@@ -96,7 +96,7 @@ static int begin(struct loader *l, struct err *e)
     l->slides->begun = true;
     if (!(l->slides->curves = report_curves_create(l->slides->params.bins, e)))
         return -1;
-    if (l->setup->pictures == REPORT_NONE)
+    if (l->setup->max_size == 0)
         return 0;
     const int64_t least = result_slides(l->open);
     l->spool = report_spool_create(l->setup, least, least * (l->setup->n_files - l->file), e);
@@ -426,7 +426,7 @@ static int write_page(struct report_view *r, struct err *e)
             return err_add(e, "%s", o->output);
         }
         const int64_t bytes = ftello(t.f);
-        const bool fits = bytes <= o->max_size || o->pictures == REPORT_ALL;
+        const bool fits = bytes <= o->max_size || o->max_size == 0;
         if (!fits && r->trim == REPORT_LESS_TABLE)
             cli_say("%s: %" PRId64 " bytes, more than --max-size %" PRId64
                     "; a page of these slides cannot be smaller",
@@ -534,11 +534,8 @@ struct report_blur {
 
 struct report_blur *report_blur_open(char *const *files, int n_files, struct err *e)
 {
-    const struct report_setup o = {.files = files,
-                                   .n_files = n_files,
-                                   .silent = true,
-                                   .pictures = REPORT_NONE,
-                                   .threads = pipe_cpus()};
+    const struct report_setup o = {
+        .files = files, .n_files = n_files, .silent = true, .threads = pipe_cpus()};
     struct report_blur *b = memory_need(1, sizeof *b);
     struct values *v = &b->v;
     int64_t bad = 0;

@@ -63,14 +63,11 @@ static const struct command_option rows[] = {
      "names of slides are replaced by numbers, also groups that are derived from names; FILE.csv, "
      "the key, says which number is which slide, group or failed input",
      COMMAND_TEXT(setup.key)},
-    {"Pictures", 0, "pictures", "auto|all|maps|none",
-     "auto: as large as --max-size allows, of flagged slides only if need be; all: of all slides, "
-     "whatever the size; maps: as auto, without thumbnails",
-     COMMAND_WORD(setup.pictures)},
     {"Advanced", 0, "max-size", "BYTES",
-     "size of the page: pictures are made smaller or left out until it fits, then the plain table "
-     "of slides without a reason; what remains is written, with a warning",
-     COMMAND_BYTES(setup.max_size, 1 << 16, INT64_C(1) << 40)},
+     "size of the page: pictures are made smaller or left out, those of slides that pass first, "
+     "until it fits, then the plain table of slides without a reason; what remains is written, "
+     "with a warning. 0: no pictures, and no limit",
+     COMMAND_BYTES(setup.max_size, 0, INT64_C(1) << 40)},
     {NULL, 0, "multiqc", "DIR",
      "also write custom content that MultiQC shows when it is run on DIR",
      COMMAND_TEXT(setup.multiqc)},

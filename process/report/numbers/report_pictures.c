@@ -42,7 +42,7 @@ struct report_spool {
 /* The bytes of a picture if n slides share the page. */
 static int64_t share_of(const struct report_setup *o, int64_t n)
 {
-    return o->pictures == REPORT_ALL ? INT64_MAX : o->max_size / (n > 0 ? n : 1);
+    return o->max_size / (n > 0 ? n : 1);
 }
 
 /* From the largest size of which n slides may fit. If not even the smallest does, only slides to
@@ -181,8 +181,7 @@ static int put_all(const struct report_spool *spool, const struct result_slide *
         if (put_map(f, s, sizes[size].map, e))
             return -1;
         const int64_t middle = ftello(f);
-        if (spool->setup->pictures != REPORT_MAPS)
-            put_thumb(f, s, sizes[size].thumb);
+        put_thumb(f, s, sizes[size].thumb);
         p->bytes[k][MAP] = (uint32_t)(middle - before);
         p->bytes[k][THUMB] = (uint32_t)(ftello(f) - middle);
     }

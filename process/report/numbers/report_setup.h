@@ -9,7 +9,6 @@
 
 /* From the best to the worst; see report_reasons.h. */
 enum report_verdict { REPORT_PASS, REPORT_NOT_JUDGED, REPORT_REVIEW, REPORT_FAIL, REPORT_VERDICTS };
-enum report_pictures { REPORT_AUTO, REPORT_ALL, REPORT_MAPS, REPORT_NONE };
 
 struct report_setup {
     const char *output, *title;
@@ -21,10 +20,9 @@ struct report_setup {
     int n_words;
     const char *meta, *group, *limits, *failed, *left_out, *accepted; /* NULL: not given */
     const char *csv, *multiqc;
-    const char *key; /* names are replaced by numbers, and written to this file; NULL: they stay */
-    bool silent;     /* inputs that cannot be used are not reported */
-    enum report_pictures pictures;
-    int64_t max_size; /* bytes of the page */
+    const char *key;  /* names are replaced by numbers, and written to this file; NULL: they stay */
+    bool silent;      /* inputs that cannot be used are not reported */
+    int64_t max_size; /* bytes of the page; 0: no pictures, and no limit */
     int threads;
 };
 

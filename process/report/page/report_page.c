@@ -40,8 +40,6 @@ static int64_t total_bytes(const struct report_view *r, struct choice c)
 static struct choice choose(const struct report_view *r, int64_t room)
 {
     struct choice c = {.all = true};
-    if (r->setup->pictures == REPORT_ALL)
-        return c;
     for (int all = !report_spool_is_late(r->spool); all >= 0; all--)
         for (c.size = 0; c.size < report_spool_sizes(r->spool); c.size++) {
             c.all = all;
