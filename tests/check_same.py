@@ -107,7 +107,7 @@ compare    h5spec compare --json {plain}/table.h5 {twice}/two.h5
 compare2   h5spec compare --limit 0.001 {plain}/rgb.h5 {masked}/rgb.h5
 compare3   h5spec compare --pairs {in}/pairs.csv {plain}/table.h5 {twice}/two.h5
 report     h5spec report --json --csv {out}/t.csv -o {out}/p.html {plain} {keep}
-report2    h5spec report --json --csv {out}/t.csv --multiqc {out}/mqc --failed {in}/failed.csv --left-out 3 -o {out}/p.html {in}/made
+report2    h5spec report --json --csv {out}/t.csv --multiqc {out}/mqc --failed {in}/failed.csv -o {out}/p.html {in}/made
 report3    h5spec report --csv {out}/t.csv --meta {in}/meta.csv --group site --limits {in}/limits.csv --strict -o {out}/p.html {in}/made
 report4    h5spec report --csv {out}/t.csv --accepted {in}/good.txt --anonymous {out}/k.csv --max-size 90K -o {out}/p.html {in}/made
 report5    h5spec report --csv {out}/t.csv --max-size 0 --title a<b -o {out}/p.html {in}/made
@@ -173,7 +173,7 @@ def inputs(at):
     put_file(at + "/scores.csv", "x,y,size,a,b\n" + "\n".join(lines) + "\n")
     put_file(at + "/wrong.csv", "x,y,a\n10,20,0.5\n30,x,0.5\n-500,4,0.1\n300,200,0.75\n7\n")
     put_file(at + "/pairs.csv", "a,b\nrgb,tall\nbad,bad\nnone,gone\n")
-    put_file(at + "/failed.csv", "slide;reason\nlost;no such file\nmade-00003;old\n")
+    put_file(at + "/failed.csv", "slide;reason\nlost;no such file\nmade-00003;old\n;3\n")
     put_file(at + "/meta.csv", "slide,site\n" + "".join("made-%05d,%s\n" % (k, "NSW"[k % 3]) for k in range(1, 31)))
     put_file(at + "/limits.csv", "metric,side,warn,fail,group\nfocus_p50,below,-30,-36,\ntissue_fraction,above,0.5,0.9,N\nmean_db,above,,1,gone\n")
     put_file(at + "/good.txt", "".join("made-%05d\n" % k for k in range(5, 25)))

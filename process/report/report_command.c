@@ -39,11 +39,9 @@ static const struct command_option rows[] = {
      COMMAND_FLAG(json)},
     OPTIONS_LIST("Input"),
     {NULL, 0, "failed", "FILE.csv",
-     "more slides that have no result, with columns slide and reason; the page lists them",
+     "more slides that have no result, with columns slide and reason; the page lists them. A row "
+     "without a slide is about files that are not part of the corpus",
      COMMAND_TEXT(setup.failed)},
-    {NULL, 0, "left-out", "TEXT",
-     "text for the page about files that are not part of the corpus, as wsi2h5 prints it",
-     COMMAND_TEXT(setup.left_out)},
     {"Groups", 0, "meta", "FILE.csv",
      "table with a column slide; --group names the column to group by", COMMAND_TEXT(setup.meta)},
     {NULL, 0, "group", "COLUMN",

@@ -129,7 +129,7 @@ def merge_results(corpus, done):
 
 def failed_table(corpus, st):
     """The slides that failed, as h5spec report reads them (an apostrophe keeps a cell from being a formula), without folders:
-    people send the page on."""
+    people send the page on. Rows without a slide: what else lies in the folders."""
     out, known = io.StringIO(), {r.slide: r for r in corpus.records}
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["slide", "reason"])
@@ -143,6 +143,7 @@ def failed_table(corpus, st):
         text = re.sub(r"(dangling link to )(.*/)", r"\1", text)
         name = os.path.basename(slide) if not r or r.name in ("", os.path.basename(slide).rpartition(".")[0]) else r.name
         rows.writerow([re.sub(r"^(?='*[=+@\t\r\n-])", "'", cell) for cell in (name, "%s: %s" % (row["stage"], text))])
+    rows.writerows(("", text) for text in st["passed_over"])
     return out.getvalue()
 
 
@@ -154,12 +155,11 @@ def write_report(corpus, st):
     inputs = [row["file"] for row in st["merged"]]
     if not is_merged(st):
         inputs = [corpus.result(r) for r in corpus.records if not corpus.now(r).remains]
-    left = corpus.settings.get("passed_over", [])
     failed = corpus.path("report.%s.%d.csv" % (os.uname().nodename, os.getpid()))
     try:
         write_whole(failed, failed_table(corpus, st))
         p = ask(program("h5spec"), "report", "-q", "-o", corpus.path("report.html"), "--failed", failed, "--list", "-",
-                *["--left-out=" + "; ".join(left)] * bool(left), given="".join(q + "\n" for q in inputs))
+                given="".join(q + "\n" for q in inputs))
     finally:
         remove_file(failed)
     if p.stderr:

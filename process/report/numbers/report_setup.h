@@ -18,7 +18,7 @@ struct report_setup {
     int n_folders;
     char *const *words; /* [n_words], the command line behind `h5spec report` */
     int n_words;
-    const char *meta, *group, *limits, *failed, *left_out, *accepted; /* NULL: not given */
+    const char *meta, *group, *limits, *failed, *accepted; /* NULL: not given */
     const char *csv, *multiqc;
     const char *key;  /* names are replaced by numbers, and written to this file; NULL: they stay */
     bool silent;      /* inputs that cannot be used are not reported */

@@ -114,6 +114,7 @@ void report_failures_free(struct report_failures *f)
     for (int64_t k = 0; k < f->n; k++)
         report_failure_free(&f->failure[k]);
     free(f->failure);
+    free(f->left_out);
 }
 
 enum { MOST_ROWS = 4096 }; /* read before pages are dropped */

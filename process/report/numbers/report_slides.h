@@ -75,7 +75,8 @@ struct report_failure {
 struct report_failures {
     int64_t n;
     struct report_failure *failure; /* [n], owned */
-    bool trouble;                   /* the machine failed (err_is_trouble), not an input */
+    char *left_out; /* rows without a slide: about files that are not part of the corpus; owned */
+    bool trouble;   /* the machine failed (err_is_trouble), not an input */
 };
 
 /* Of slide k, until some others were asked for: cdf[bins], and sharp[RESULT_SHARP_BINS] of windows

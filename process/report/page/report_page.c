@@ -188,12 +188,12 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     fputs("</p>\n", f);
 }
 
-static void put_left_out(FILE *f, const char *text)
+static void put_left_out(FILE *f, const struct report_view *r)
 {
-    if (!text || !*text)
+    if (!r->failures->left_out || r->setup->key)
         return;
     fputs("<p id=\"left-out\">Not part of this report: ", f);
-    html_text(f, text);
+    html_text(f, r->failures->left_out);
     fputs(".</p>\n", f);
 }
 
@@ -504,7 +504,7 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     char title[1024];
     put_title(f, r, title, sizeof title);
     put_headline(f, r, &t);
-    put_left_out(f, r->setup->left_out);
+    put_left_out(f, r);
     put_counts(f, r, &t);
     put_clusters(f, r);
     fputs("</header>\n<main id=\"app\" hidden></main>\n", f);

@@ -223,6 +223,14 @@ static struct report_slide *with_result(const struct failed_rows *r, const char 
     return is_below(r->setup->files[s->file], r->folder) ? s : NULL;
 }
 
+/* A row without a slide: what else lies where the slides are. */
+static void add_left_out(struct report_failures *f, const char *reason)
+{
+    char *all = f->left_out ? memory_print("%s; %s", f->left_out, reason) : memory_copy(reason);
+    free(f->left_out);
+    f->left_out = all;
+}
+
 /* A row of a list. Several lists may have it: that of the stores, and that of the results. The page
  * does not show folders; a message has the path as err_clean() makes it. */
 static int take_failed(void *ctx, const char *name, const char *output, const char *reason,
@@ -230,8 +238,12 @@ static int take_failed(void *ctx, const char *name, const char *output, const ch
 {
     const struct failed_rows *r = ctx;
     struct report_slide *s = with_result(r, output);
-    char *shown = memory_copy(reason), *path = memory_copy(name);
     (void)e;
+    if (!*name) {
+        add_left_out(r->failures, reason);
+        return 0;
+    }
+    char *shown = memory_copy(reason), *path = memory_copy(name);
     err_clean(path);
     path_drop_folder(shown, name);
     path_drop_folder(shown, path);
