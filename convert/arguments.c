@@ -141,9 +141,10 @@ static const struct command_option table[] = {
      COMMAND_BYTES(convert.group_bytes, 1, INT64_C(1) << 50), COMMAND_GIVEN(group_bytes_given)},
     {NULL, 0, "accept-damage", NULL, "end with status 0 although tiles are damaged",
      COMMAND_FLAG(accept_damage)},
-    {NULL, 0, "verbose", NULL, "list what folder searches skip, and why", COMMAND_FLAG(verbose)},
     {NULL, 0, "print-inputs", NULL,
-     "convert nothing: print the path of each slide and what is wrong with it, each ended by a NUL",
+     "convert nothing: print the path of each slide and what is wrong with it, each ended by a "
+     "NUL, "
+     "and on standard error what folder searches skip, and why",
      COMMAND_FLAG(print_inputs)},
     COMMAND_LAST_ROWS,
 };
@@ -202,7 +203,6 @@ static int check_anonymous(const struct arguments *o, struct err *e)
     const char *shows = o->convert.keep_identifiers ? "keep-identifiers"
                         : o->keep_tree              ? "keep-tree"
                         : o->print_inputs           ? "print-inputs"
-                        : o->verbose                ? "verbose"
                                                     : NULL;
     if (shows)
         return err_set(e, "--anonymous contradicts --%s", shows);
@@ -238,8 +238,6 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--no-tissue and --tissue-mask contradict each other");
     if (o->accept_damage && c->refuse_damage)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
-    if (o->quiet && o->verbose)
-        return err_set(e, "--quiet and --verbose contradict each other");
     if (o->quiet && o->progress == PROGRESS_YES)
         return err_set(e, "--quiet and --progress yes contradict each other");
     if (inputs_is_file(o->output) && (o->keep_tree || o->tasks > 1))

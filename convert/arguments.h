@@ -20,7 +20,7 @@ struct arguments {
     int64_t slides;      /* at once; 0: as many as cores */
     bool keep_tree, accept_damage;
     const char *key; /* --anonymous: file for the names of slides; NULL: they are not anonymous */
-    bool json, print_inputs, quiet, verbose;
+    bool json, print_inputs, quiet;
     enum progress_when progress;
 };
 

@@ -139,7 +139,8 @@ static void add_folder(struct inputs *in, const char *folder)
     const size_t before = in->n, length = strlen(folder);
     search(in, folder);
     if (in->n == before) {
-        add_problem(in, folder, "a folder without slides (wsi2h5 --verbose lists what was skipped)",
+        add_problem(in, folder,
+                    "a folder without slides (wsi2h5 --print-inputs lists what was skipped)",
                     ERR_INPUT);
         return;
     }

@@ -349,17 +349,15 @@ static int check_outputs(const struct batch *b, struct err *e)
     return bad ? -1 : 0;
 }
 
-static void list_skipped(const struct batch *b)
+static void say_lost(const struct batch *b)
 {
     char lost[512];
     if (!b->o->quiet && inputs_name_lost(&b->in, lost, sizeof lost))
         cli_say("%s", lost);
-    for (size_t k = 0; k < b->in.n_skipped && b->o->verbose; k++)
-        cli_say("%s: skipped: %s", b->in.skipped[k].path, b->in.skipped[k].why);
 }
 
 /* For other programs: PATH 0 PROBLEM 0 of each slide, without a problem PATH 0 0; before them, what
- * was left out as 0 TEXT 0. */
+ * was left out as 0 TEXT 0. For people, on stderr: what the search skipped. */
 static int print_inputs(struct batch *b, char **words, int n)
 {
     struct err e = {0};
@@ -372,6 +370,8 @@ static int print_inputs(struct batch *b, char **words, int n)
         const struct input *i = &b->in.list[k];
         printf("%s%c%s%c", i->path, 0, i->problem ? i->problem : "", 0);
     }
+    for (size_t k = 0; k < b->in.n_skipped && !b->o->quiet; k++)
+        cli_say("%s: skipped: %s", b->in.skipped[k].path, b->in.skipped[k].why);
     return EXIT_SUCCESS;
 }
 
@@ -666,7 +666,7 @@ static int run_batch(struct batch *b, char **words, int n)
     clean_output(b->o->output, to_file);
     if (gather(b, words, n, &e))
         return cli_failed(&e);
-    list_skipped(b);
+    say_lost(b);
     if (to_file && b->in.n > 1) {
         err_set(&e, "-o %s takes one slide; name a folder for several", b->o->output);
         return arguments_usage_error(&e);

@@ -32,9 +32,15 @@ def found(folder, *options, status=0):
     return sorted(stores), p.err
 
 
+def skipped(*words):
+    """What a dry run says that a search skips."""
+    expect(run(WSI2H5, "--print-inputs", "-q", "-o", tmp(), *words).err == "", "messages although quiet")
+    return run(WSI2H5, "--print-inputs", "-o", tmp(), *words).err
+
+
 # --- folders ---
 
-FOLDERS = [  # what is in it, with links to an archive of x.svs and deep/y.svs; stores, words of each path of --verbose
+FOLDERS = [  # what is in it, with links to an archive of x.svs and deep/y.svs; stores, words of each path of --print-inputs
     (("a.svs", "batch2 -> {}"), ["a.h5", "x.h5", "y.h5"], {}),
     (("p -> {}", "q -> {}"), ["x.h5", "y.h5"], {}),  # searched once
     (("a.svs", "sub/b.svs", "sub/up -> ..", "sub/self -> .", "out -> ../.."), ["a.h5", "b.h5"],
@@ -53,10 +59,9 @@ def test_which_files_of_a_folder_are_slides():
     for paths, want, words in FOLDERS:
         folder = tree(*(path.format(archive) for path in paths))
         failed = "dangling link" in words.values()
-        stores, err = found(folder, "--verbose", status=int(failed))
-        expect(stores == want, "%s: %s", paths, stores)
-        says(err, *(os.path.join(folder, path) + ": " + word for path, word in words.items()), "%d failed" % failed)
-        expect("skipped:" not in found(folder, status=int(failed))[1], "listed without --verbose")
+        stores, err = found(folder, status=int(failed))
+        expect(stores == want and "skipped:" not in err, "%s: %s", paths, stores)
+        says(err + skipped(folder), *(os.path.join(folder, path) + ": " + word for path, word in words.items()), "%d failed" % failed)
 
 
 def test_series_of_nested_folders_stay_apart():
@@ -64,9 +69,8 @@ def test_series_of_nested_folders_stay_apart():
     os.makedirs(os.path.join(folder, "c"))
     for name, data in (("x", dicom("1.2.3.4")), ("y", dicom("1.2.3.4"))):
         put_file(os.path.join(folder, "c", name + ".dcm"), data)
-    _, err = found(folder, "--verbose", status=1)
-    says(err, "y.dcm: skipped: belongs to the DICOM series of x.dcm", "b.dcm: skipped: belongs to the DICOM series of z.dcm",
-         "2 failed")
+    says(skipped(folder), "y.dcm: skipped: belongs to the DICOM series of x.dcm", "b.dcm: skipped: belongs to the DICOM series of z.dcm")
+    says(found(folder, status=1)[1], "2 failed")
 
 
 def test_inputs_can_be_printed_for_other_programs():
@@ -125,8 +129,9 @@ def test_dicom_series_is_one_slide():
     folder = files(a=dicom("1.2.3.4"), b=dicom("1.2.3.4"), c=dicom("1.2.3.4", nested=NESTED),
                    d=dicom("1.2.3.5"))
     open(os.path.join(folder, "b.dcm"), "ab").write(b"\0" * 999)  # the largest stands for the series
-    _, err = found(folder, "--verbose", status=1)  # OpenSlide 3 cannot open them, 4 finds no pixels
-    says(err, "a.dcm: skipped: belongs to the DICOM series of b.dcm", "c.dcm: skipped: belongs", "2 failed")
+    says(found(folder, status=1)[1], "2 failed")  # OpenSlide 3 cannot open them, 4 finds no pixels
+    err = skipped(folder)
+    says(err, "a.dcm: skipped: belongs to the DICOM series of b.dcm", "c.dcm: skipped: belongs")
     expect("b.dcm: skipped" not in err and "d.dcm: skipped" not in err, "%s", err)
 
 
@@ -167,7 +172,7 @@ def test_names_with_control_characters_do_not_reach_the_terminal():
     for name in ("a\x1b[2Jb.svs", "line\nbreak.svs", "tab\tname.svs", "bell\a.svs", "rubout\x7f.svs"):
         folder = tree("x.svs")
         os.rename(os.path.join(folder, "x.svs"), os.path.join(folder, name))
-        p = run(WSI2H5, "--progress", "yes", "--verbose", "--no-tissue", "-o", tmp(), folder)
+        p = run(WSI2H5, "--progress", "yes", "-o", tmp(), folder)
         bad = [c for c in p.err if (ord(c) < 32 and c not in "\n\r") or ord(c) == 127]
         expect(not [c for c in bad if c != "\x1b"] and "\x1b[2J" not in p.err and p.err.count("\n") == 1, "%r", p.err)
         os.truncate(os.path.join(folder, name), 0)
@@ -205,12 +210,11 @@ def test_anonymous_names():
 
 REJECTED = [  # options that contradict each other or have no effect, a word of the message
     (["--tissue-only", "--no-tissue"], "--no-tissue"), (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
-    (["-q", "--verbose"], "--verbose"), (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
+    (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
     (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
     (["--anonymous", "slide.svs"], "must end in .csv"), (["--anonymous", ""], "must end in .csv"),
     (["--anonymous", "k.csv", "--keep-identifiers"], "--keep-identifiers"),
     (["--anonymous", "k.csv", "--keep-tree"], "--keep-tree"),
-    (["--anonymous", "k.csv", "--verbose"], "--verbose"),
     (["--anonymous", "k.csv", "--print-inputs"], "--print-inputs"),
     (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
 ]

@@ -51,14 +51,14 @@ gray       wsi2h5 --json --gray --codec deflate --stripe-rows 240 --group-bytes 
 lz4        wsi2h5 --json --codec lz4 --stripe-rows 240 --group-bytes 1 --keep-identifiers --mpp-override 0.3 -o {out} {in}/few {in}/slides/philips.svs {in}/slides/planes.svs {in}/slides/section.svs
 zstd       wsi2h5 --json --codec zstd --no-tissue --threads 1 -o {out} {in}/few
 zstd2      wsi2h5 --json --codec zstd --tissue-only --on-damage fail -o {out} {in}/few {in}/slides/section.svs {in}/slides/none.svs
-jpeg       wsi2h5 --json --codec jpeg --strict-codec --verbose --keep-tree -o {out} {in}
+jpeg       wsi2h5 --json --codec jpeg --strict-codec --keep-tree -o {out} {in}
 j2k        wsi2h5 --json --codec j2k --tissue-only -o {out} {in}/few {in}/slides/j2k.svs {in}/slides/precinct.svs
 level      wsi2h5 --json --level 1 --zarr -o {out} {in}/few {in}/slides/ome.svs {in}/slides/precinct.svs {in}/more/dicom
 mpp        wsi2h5 --json --mpp 2.1 --zarr --codec deflate --task 1/2 -o {out} {in}/slides
 mask       wsi2h5 --json --tissue-mask {in}/mask.png --tissue-only -o {out} {in}/few/rgb.svs
 outline    wsi2h5 --json --tissue-mask {in}/roi.geojson --codec none -o {out} {in}/few/rgb.svs
 secret     wsi2h5 --json --anonymous {out}/key.csv -o {out} {in}/few
-inputs     wsi2h5 --print-inputs --verbose -o {out} {in}
+inputs     wsi2h5 --print-inputs -o {out} {in}
 again      wsi2h5 --json -o {keep} {in}/slides
 plain      h5spec run --json --device cpu -o {out} {none}
 kept       h5spec run --json --device cpu --skip-damaged -o {out} {keep}

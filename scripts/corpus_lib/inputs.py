@@ -27,7 +27,7 @@ def search(paths):
     """[(slide, what is wrong with it)] of files and folders, in the order in which they are given. Without a path: what a folder
     holds that was left out."""
     good = [path for path in paths if not bad_name(path)]
-    p = ask(program("wsi2h5"), "--print-inputs", "-o", os.devnull + "/", "--list=-",
+    p = ask(program("wsi2h5"), "--print-inputs", "-q", "-o", os.devnull + "/", "--list=-",
             given="".join(path + "\n" for path in good)) if good else None
     if p and p.returncode:
         die(p.stderr.strip(), p.returncode)
