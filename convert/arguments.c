@@ -128,7 +128,6 @@ static const struct command_option table[] = {
     {NULL, 0, "strict-codec", NULL,
      "reject slides whose tiles --codec keep or jpeg cannot keep; without it, they get deflate",
      COMMAND_FLAG(convert.strict_codec)},
-    {NULL, 0, "no-tissue", NULL, "do not compute the tissue map", COMMAND_FLAG(convert.no_tissue)},
     {NULL, 0, "tissue-thresholds", "H,S",
      "tissue is where hue and saturation (HSV, from 0 to 1) reach H and S; 0,S ignores the hue",
      COMMAND_CALL(set_thresholds)},
@@ -227,15 +226,10 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--strict-codec has an effect with --codec keep, jpeg and j2k only");
     if (c->mpp > 0 && o->level_given)
         return err_set(e, "--level and --mpp contradict each other");
-    if (c->tissue_only && c->no_tissue)
-        return err_set(e, "--tissue-only needs the map that --no-tissue leaves out");
     if (c->zarr && zarr_image_check(e))
         return -1;
-    if (c->tissue.by == TISSUE_BY_THRESHOLDS && (c->no_tissue || c->tissue_mask))
-        return err_set(e, "--%s and --tissue-thresholds contradict each other",
-                       c->no_tissue ? "no-tissue" : "tissue-mask");
-    if (c->no_tissue && c->tissue_mask)
-        return err_set(e, "--no-tissue and --tissue-mask contradict each other");
+    if (c->tissue.by == TISSUE_BY_THRESHOLDS && c->tissue_mask)
+        return err_set(e, "--tissue-mask and --tissue-thresholds contradict each other");
     if (o->accept_damage && c->refuse_damage)
         return err_set(e, "--accept-damage and --on-damage fail contradict each other");
     if (o->quiet && o->progress == PROGRESS_YES)

@@ -82,8 +82,6 @@ static const char no_map[] = "the slide has no bright background (fluorescence?)
  */
 static int make_tissue(struct convert *c, struct err *e)
 {
-    if (c->o->no_tissue)
-        return 0;
     if (tissue_create(&c->tissue, c->info.width, c->info.height, &c->o->tissue, e))
         return -1;
     if (c->mask) {
@@ -117,8 +115,6 @@ static bool doubts_tissue(const struct convert *c, char *why, size_t size)
 
 static int put_tissue(struct convert *c, struct err *e)
 {
-    if (c->tissue_origin == TISSUE_NONE)
-        return 0;
     if (c->tissue_origin == TISSUE_TILES)
         tissue_finish(&c->tissue);
     if (c->tissue.none)
@@ -140,7 +136,7 @@ static int put_view(struct convert *c, struct err *e)
 {
     uint8_t *rgb = NULL;
     int64_t width, height;
-    if (c->extras.thumbnail || c->extras.strips.n > 0 || c->tissue_origin == TISSUE_NONE || c->mask)
+    if (c->extras.thumbnail || c->extras.strips.n > 0 || c->mask)
         return 0;
     const int r = tissue_view(&c->tissue, &rgb, &width, &height, e);
     const int bad =
@@ -249,7 +245,6 @@ static void close_buffers(struct convert *c)
     free(c->codecs);
     free(c->items);
     c->tissue = (struct tissue){0};
-    c->tissue_origin = TISSUE_NONE;
     c->extras = (struct slide_extras){0};
     c->flat = (struct jpeg_chunk){0};
     c->codecs = NULL;

@@ -27,7 +27,6 @@ struct convert_options {
     bool keep_identifiers;         /* store identifying properties, too */
     const char *name;              /* stored instead of the file's name; NULL: the file's name */
     bool tissue_only;              /* omit chunks without tissue */
-    bool no_tissue;                /* no tissue map */
     struct tissue_rule tissue;
     const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
     bool refuse_damage;      /* reject a slide with a damaged tile */

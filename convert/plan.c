@@ -103,8 +103,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
     snprintf(i->library, sizeof i->library, "%s", s->library ? s->library : "");
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
-    if (!o->no_tissue)
-        tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);
+    tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);
     const char *why = obstacle(i->codec, s, o);
     if (*why && plan_fall_back(i, o, why, e))
         return err_add(e, "%s", path);

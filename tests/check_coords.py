@@ -104,7 +104,7 @@ def test_other_resolutions():
 def test_no_patches_at_all():
     out = os.path.join(tmp(), "c.h5")
     expect(wsi_store.coords(store(slide()), out, 5000).shape == (0, 2) and attributes(out)[0].shape == (0, 2), "none")
-    no_map = store(slide(), "--no-tissue")
+    no_map = store(made("--size", "600x600", "--stain", "fluorescence", name="dark"))
     says(run(sys.executable, COMMAND, "coords", "-o", tmp(), no_map, status=1).err, "no map of tissue")
 
 

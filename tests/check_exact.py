@@ -244,7 +244,7 @@ def test_many_threads_on_a_narrow_slide_in_little_memory():
 def test_buffers_grow_with_the_threads():
     if SAN:
         raise Skip("sanitizers need memory of their own")
-    large = store(made("--size", "9000x8000", name="large"), "--gray", "--no-tissue", "--codec", "none")
+    large = store(made("--size", "9000x8000", name="large"), "--gray", "--codec", "none")
     peak = []
     for j in ("1", "4"):
         err = run(H5SPEC, "run", "--device", "cpu", "-j", j, "-o", os.path.join(tmp(), "r.h5"), large).err
@@ -302,7 +302,7 @@ def of_picture(p, *options):
     """Histogram and maps of a picture, uint8 [height][width][3]."""
     slide = write_tiled(os.path.join(tmp(), "a.tif"), [np.ascontiguousarray(p[:, :, c]) for c in range(3)], side=128)
     out = os.path.join(tmp("store"), "a.h5")
-    run(WSI2H5, "-q", "--no-tissue", "--codec", "none", "-o", out, slide)
+    run(WSI2H5, "-q", "--tissue-thresholds", "0,0", "--codec", "none", "-o", out, slide)
     with h5py.File(spectrum(out, *options), "r") as f:
         (s,) = f["slides"].values()
         return s["histogram"][()].astype(np.int64), {m: s["window_" + m][()].astype(float) for m in MAPS}

@@ -290,7 +290,7 @@ def test_without_smoothing_and_of_gray():
 
 
 def test_without_a_tissue_map_all_windows_count_as_tissue():
-    attrs, _, more = compare(store(made("--size", "900x700", name="none"), "--no-tissue"))
+    attrs, _, more = compare(store(made("--size", "900x700", "--stain", "fluorescence", name="none")))
     expect("tissue_fraction" not in attrs and more["spectrum_glass"]["windows"] == 0, "%s", attrs)
     expect("glass_std" not in attrs and np.isfinite(attrs["focus_p50"]), "%s", attrs)
 
@@ -465,10 +465,10 @@ def test_a_missing_group_is_flagged():
 
 def test_stores_with_other_tissue_are_not_merged():
     slide = made("--size", "900x1300", "--seed", "2", name="grouped")
-    with_map, without = (spectrum(store(slide, "--stripe-rows", "240", "--group-bytes", "1", *more), "--groups", g)
-                         for more, g in (((), "1-3"), (("--no-tissue",), "4-6")))
-    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "sum.h5"), with_map, without, status=1)
-    says(p.err, with_map, without, "slide grouped", "different stores of one slide")
+    one, other = (spectrum(store(slide, "--stripe-rows", "240", "--group-bytes", "1", *more), "--groups", g)
+                         for more, g in (((), "1-3"), (("--tissue-thresholds", "0.9,0.9"), "4-6")))
+    p = run(H5SPEC, "merge", "-o", os.path.join(tmp(), "sum.h5"), one, other, status=1)
+    says(p.err, one, other, "slide grouped", "different stores of one slide")
 
 
 # --- flags ---

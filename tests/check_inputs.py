@@ -209,7 +209,7 @@ def test_anonymous_names():
 # --- options ---
 
 REJECTED = [  # options that contradict each other or have no effect, a word of the message
-    (["--tissue-only", "--no-tissue"], "--no-tissue"), (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
+    (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
     (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
     (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
     (["--anonymous", "slide.svs"], "must end in .csv"), (["--anonymous", ""], "must end in .csv"),

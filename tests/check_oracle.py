@@ -30,14 +30,14 @@ class Choice:
         if self.damaged:
             self.slide += ["--missing", "0,0", "--garbage", "1,1"]
         self.conversion = ["--stripe-rows", r.choice((256, 512)), "--group-bytes", r.choice(("1", "400K", "256M"))]
-        self.conversion += r.choice(((), (), ("--gray",), ("--tissue-only",), ("--tissue-thresholds", "0.3,0.1"), ("--no-tissue",)))
+        self.conversion += r.choice(((), (), ("--gray",), ("--tissue-only",), ("--tissue-thresholds", "0.3,0.1")))
         self.codec = r.choice(("deflate", "none", "keep", "lz4"))
         p = self.parameters = {"window": r.choice((64, 128, 256)), "sigma": r.choice((0, 0.5, 1.0, 1.5)), "bins": r.choice((400, 1600, 3001)),
                                "hann": r.random() < 0.3}
         p["stride"] = r.choice((p["window"] // 2, p["window"], 50, 100))
         p["stride"] = min(p["stride"], p["window"])
         p["low"], p["high"] = r.choice(((0.0, 160.0), (0.0, 160.0), (10.0, 90.0)))
-        self.only, self.skip = r.random() < 0.5 and "--no-tissue" not in self.conversion, r.random() < 0.4
+        self.only, self.skip = r.random() < 0.5, r.random() < 0.4
         self.min_tissue = r.choice((0.0, 0.1, 0.5, 0.9, 1.0)) if self.only else 0.5
         self.run = ["--window", p["window"], "--stride", p["stride"], "--sigma", p["sigma"], "--bins", p["bins"], "--range", "%g:%g" % (p["low"], p["high"]),
                     "--taper", "hann" if p["hann"] else "rectangular"]

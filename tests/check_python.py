@@ -300,9 +300,9 @@ def test_places_and_tissue():
             counted = list(zip(w["x"].tolist(), w["y"].tolist()))
             found = [tuple(p) for p in s.places(256, stride, min_tissue=least).tolist()]
             expect(sorted(found) == sorted(counted) != [], "stride %d: %d places, %d windows", stride, len(found), len(counted))
-    with open_store(store(slide(), "--no-tissue")) as s:
+    with open_store(store(made("--size", "600x600", "--stain", "fluorescence", name="dark"))) as s:
         expect(s.tissue is None, "tissue")
-        rejects(["no map of tissue", "--no-tissue"], s.places, min_tissue=0.5)
+        rejects(["no map of tissue", "--tissue-mask"], s.places, min_tissue=0.5)
 
 
 def test_windows_of_a_result():

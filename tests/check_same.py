@@ -49,7 +49,7 @@ keep       wsi2h5 --json -o {out} {in}/slides {in}/more
 tissue     wsi2h5 --json --codec none --tissue-only --tissue-thresholds 0.1,0.2 -o {out} {in}/slides
 gray       wsi2h5 --json --gray --codec deflate --stripe-rows 240 --group-bytes 200K -o {out} {in}/few {in}/slides/ihc.svs
 lz4        wsi2h5 --json --codec lz4 --stripe-rows 240 --group-bytes 1 --keep-identifiers --mpp-override 0.3 -o {out} {in}/few {in}/slides/philips.svs {in}/slides/planes.svs {in}/slides/section.svs
-zstd       wsi2h5 --json --codec zstd --no-tissue --threads 1 -o {out} {in}/few
+zstd       wsi2h5 --json --codec zstd --threads 1 -o {out} {in}/few
 zstd2      wsi2h5 --json --codec zstd --tissue-only --on-damage fail -o {out} {in}/few {in}/slides/section.svs {in}/slides/none.svs
 jpeg       wsi2h5 --json --codec jpeg --strict-codec --keep-tree -o {out} {in}
 j2k        wsi2h5 --json --codec j2k --tissue-only -o {out} {in}/few {in}/slides/j2k.svs {in}/slides/precinct.svs

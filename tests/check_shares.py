@@ -157,7 +157,7 @@ def test_a_store_with_other_content_makes_its_result_out_of_date():
         return run(H5SPEC, "run", "--json", "--device", "cpu", "-o", results, folder)
     take(first, 1)
     other = os.path.join(tmp("other"), "slide.h5")
-    for options in (("--tissue-thresholds", "0.9,0.9"), ("--mpp-override", "0.3"), ("--no-tissue",), ("--gray",), ("--stripe-rows", "240", "--group-bytes", "1"), ("--codec", "none"), ("--level", "0")):
+    for options in (("--tissue-thresholds", "0.9,0.9"), ("--mpp-override", "0.3"), ("--gray",), ("--stripe-rows", "240", "--group-bytes", "1"), ("--codec", "none"), ("--level", "0")):
         run(WSI2H5, "-q", "--force", "-o", other, *options, slide)
         for at, content_ in ((1, other), (1, other), (2 ** 31 - 1, other), (1, first), (2 ** 31 - 1, first)):
             p = take(content_, at)

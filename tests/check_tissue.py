@@ -197,7 +197,7 @@ def test_what_the_glass_shows():
         expect({k: v for k, v in next(iter(f["slides"].values())).attrs.items() if k in GLASS} == got[0], "the result's")
     coarse = glass_of(store(made("--size", "900x900", "--quality", "1")))  # its blocks are brighter than white
     expect(coarse["glass_gray"] == 255, "%s", coarse)
-    expect(glass_of(store(slide, "--no-tissue")) == {} == glass_of(store(made("--size", "600x600", "--tissue-fraction", "1"))), "without glass")
+    expect(glass_of(store(slide, "--tissue-thresholds", "0,0")) == {} == glass_of(store(made("--size", "600x600", "--tissue-fraction", "1"))), "without glass")
 
 
 def test_gaps_between_pale_nuclei_are_closed():
@@ -505,15 +505,13 @@ def test_bad_masks():
         expect(stores_in(out) == [], "%s: %s", why, os.listdir(out))
     says(run(WSI2H5, "--tissue-mask", "/nonexistent.png", "-o", out, slide, status=2).err, "--tissue-mask /nonexistent.png: No such file")
     says(run(WSI2H5, "--tissue-mask", cases[0][0], "-o", out, slide, made("--size", "300x300"), status=2).err, "name a folder with one file per slide")
-    for rule in (("--tissue-thresholds", "0,0"), ("--no-tissue",)):
-        says(run(WSI2H5, "--tissue-mask", cases[0][0], *rule, "-o", out, slide, status=2).err, "contradict")
+    says(run(WSI2H5, "--tissue-mask", cases[0][0], "--tissue-thresholds", "0,0", "-o", out, slide, status=2).err, "contradict")
 
 
 def test_bad_rules():
     out, slide = tmp(), made(*KNOWN)
     for value in ("", "1", "0.5,", ",0.5", "0.5,2", "-1,0", "a,b", "nan,0", "0.1,0.2,0.3", "0" * 40 + ",1"):
         says(run(WSI2H5, "--tissue-thresholds", value, "-o", out, slide, status=2).err, "--tissue-thresholds")
-    says(run(WSI2H5, "--no-tissue", "--tissue-thresholds", "0,0", "-o", out, slide, status=2).err, "--no-tissue and --tissue-thresholds contradict")
 
 
 BIG = ("--size", "1500x1200", "--tissue-fraction", "0.9")
@@ -638,14 +636,6 @@ def test_only_windows_with_tissue_count():
             if least is not None:
                 off = np.abs(s["window_mean_db"][()] - want.mean_map)[got]
                 expect(off.max() < 0.02, "means differ by %f", off.max())
-
-
-def test_store_without_a_map():
-    path = store(made(*KNOWN), "--no-tissue")
-    with h5py.File(path, "r") as f:
-        expect("tissue" not in f, "a map")
-    p = run(H5SPEC, "--tissue-only", "-o", os.path.join(tmp(), "r.h5"), path, status=1)
-    says(p.err, path, "has no tissue map", "--no-tissue")
 
 
 main(globals())

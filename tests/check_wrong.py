@@ -484,7 +484,7 @@ USAGE = [  # program, arguments, what the message must say
     (WSI2H5, ["-o", "x", "--nonsense", "a.svs"], "--nonsense"),
     (WSI2H5, ["-o", "x", "--task", "4/3", "a.svs"], "--task 4/3"),
     (WSI2H5, ["-o", "x", "--task", "0/3", "a.svs"], "--task 0/3"),
-    (WSI2H5, ["-o", "x", "--tissue-only", "--no-tissue", "a.svs"], "--no-tissue"),
+    (WSI2H5, ["-o", "x", "--tissue-mask", "a.png", "--tissue-thresholds", "0,0", "a.svs"], "--tissue-mask"),
     (H5SPEC, ["run", "a.h5"], "-o RESULT.h5 is missing"),
     (H5SPEC, ["run", "-o", "x.h5"], "no input file"),
     (H5SPEC, ["-o", "x.h5", "--device", "tpu", "a.h5"], "auto, cpu or cuda"),

@@ -169,7 +169,7 @@ def test_noise_that_cannot_be_packed():
     noise = np.random.default_rng(1).integers(0, 256, (1200, 700, 3), np.uint8)
     noise = np.repeat(np.repeat(noise, 2, 0), 2, 1)  # so that its means are noise
     PIL.Image.fromarray(noise).save(os.path.join(folder, "noise.png"))
-    _, (path,) = converted(os.path.join(folder, "noise.png"), "--codec", "none", "--no-tissue")
+    _, (path,) = converted(os.path.join(folder, "noise.png"), "--codec", "none")
     check_image(path)
     expect(os.path.getsize(os.path.join(image_of(path), "1/c/0/0/0")) > 0.9 * noise.size / 4, "noise")
 
@@ -206,8 +206,8 @@ def test_a_second_run_completes_what_is_missing():
     shard = os.path.join(image, "0/c/0/0/0")  # a link that leads to whatever store lies there
     os.unlink(shard)
     os.symlink("../../../../../a.h5", shard)
-    run(WSI2H5, "--force", "-q", "-o", out, "--codec", "zstd", "--no-tissue", path)
-    again("its OME-Zarr image was made", options=("--no-tissue",))
+    run(WSI2H5, "--force", "-q", "-o", out, "--codec", "zstd", "--tissue-thresholds", "0,0", path)
+    again("its OME-Zarr image was made", options=("--tissue-thresholds", "0,0"))
 
 
 def test_without_links_the_link_is_symbolic():

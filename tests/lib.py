@@ -355,6 +355,11 @@ def file_of(name, data):
     return put_file(os.path.join(tmp("file"), name), data)
 
 
+def everywhere():
+    """A tissue mask: all of a slide."""
+    return file_of("everywhere.geojson", '{"type": "Polygon", "coordinates": [[[0, 0], [99999, 0], [99999, 99999], [0, 99999]]]}')
+
+
 def bytes_in(path):
     with open(path, "rb") as f:
         return f.read()

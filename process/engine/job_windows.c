@@ -251,9 +251,8 @@ static int find_tissue(struct job *j, const struct store_tissue *t, struct err *
 static int no_tissue_map(const struct job *j, struct err *e)
 {
     const char *why = store_info(j->store)->tissue_missing;
-    if (*why)
-        return err_set(e, "%s: has no tissue map: %s; convert it with --tissue-mask", j->path, why);
-    return err_set(e, "%s: has no tissue map; convert the slide without --no-tissue", j->path);
+    return err_set(e, "%s: has no tissue map%s%s; convert it with --tissue-mask", j->path,
+                   *why ? ": " : "", why);
 }
 
 static void keep_wanted(struct job *j, const uint8_t *windows)

@@ -508,7 +508,7 @@ class Store:
         """How many pixels of each patch lie in cells of tissue."""
         tissue = self.tissue
         if tissue is None:
-            raise StoreError("%s: has no map of tissue; convert the slide without --no-tissue" % self.path)
+            raise StoreError("%s: has no map of tissue; convert the slide with --tissue-mask" % self.path)
         sums = np.zeros((tissue.shape[0] + 2, tissue.shape[1] + 2), np.int64)
         sums[1:-1, 1:-1] = tissue.cumsum(0).cumsum(1)
 
