@@ -817,6 +817,15 @@ def test_failed_slides_are_listed():
     says(report("--failed", table("slide,why"), results(), status=1)[1].err, "the header is not slide,reason")
 
 
+def test_rows_without_a_slide_are_about_other_files():
+    failed = table("slide,reason", ",2 files were left out: a < b", "gone,no", ",1 more")
+    path, _ = report("--failed", failed, results())
+    says(plain(path)[0], "1 slide fails.", "Not part of this report: 2 files were left out: a < b; 1 more.")
+    expect([r["slide"] for r in table_of("--failed", failed, results())][10:] == ["gone"], "a row of the table")
+    texts, _ = numbered("--failed", failed, results())
+    expect("left out: a" not in texts["r.html"], "it may hold names")
+
+
 def test_failed_slides_are_called_by_their_paths():
     """Once, in the table; two of one name in two folders looked the same. What all have in common is not shown."""
     path, _ = report("--failed", table("slide,reason", "/home/me/s/a/x.svs,/home/me/s/a/x.svs: no slide",
