@@ -543,7 +543,7 @@ def test_what_other_programs_add_is_ignored():
         folder = tmp(kind)
         copies = [shutil.copy(touched(path, change, libver), os.path.join(folder, "%s, %s.h5" % (what, libver)))
                   for what, change in ADDED.items() for libver in (None, "latest")]
-        for argv in (["verify"], ["info"], ["info", "--json"], ["run", "--allow-duplicates", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")]):
+        for argv in (["verify"], ["info"], ["info", "--json"], ["run", "--duplicates", "count", "--device", "cpu", "-o", os.path.join(tmp(), "x.h5")]):
             if argv[0] != "run" or kind == "store":
                 run(H5SPEC, *argv, *copies)
         for copy in copies if kind == "result" else ():
