@@ -71,7 +71,7 @@ def test_store_without_a_thumbnail_is_valid():
 
 
 YCBCR = ("--photometric", "ycbcr", "--subsampling")
-ODD = ("--size", "3701x2903", "--tile", "240", "--levels", "3", "--tissue-fraction", "1")  # downsamples that are no whole numbers
+ODD = ("--size", "1851x1451", "--tile", "240", "--levels", "3", "--tissue-fraction", "1")  # downsamples that are no whole numbers
 ONE_STRIPE = ("--stripe-rows", "480", "--group-bytes", "1")
 PIXELS = [  # options of mkslide and of wsi2h5, attributes
     ((), (), dict(level=0, channels=3)), ((), ("--codec", "none"), {}), ((), ("--gray",), dict(channels=1)),
@@ -79,9 +79,9 @@ PIXELS = [  # options of mkslide and of wsi2h5, attributes
     (("--complete-tiles", "--shuffle-tiles"), (), {}), (("--lying-subsampling",), (), {}), (("--big-endian",), (), {}),
     (("--compression", "none", "--tile", "256"), (), dict(reader="svs")),
     (("--size", "700x1900"), ONE_STRIPE, dict(group_count=4, group_rows=480)), (("--size", "700x960"), ONE_STRIPE, dict(group_count=2)),
-    (("--size", "4096x3072", "--tile", "256", "--levels", "2"), ("--level", "1"), dict(level=1, downsample=4, width=1024)),
+    (("--size", "2048x1536", "--tile", "256", "--levels", "2"), ("--level", "1"), dict(level=1, downsample=4, width=512)),
     (ODD, ("--level", "1"), {}), (ODD, ("--level", "2", "--stripe-rows", "240", "--group-bytes", "1"), {}),
-    *((("--size", "2500x2100", "--levels", "3", *options), ("--level", level), {})
+    *((("--size", "1300x1100", "--levels", "3", *options), ("--level", level), {})
       for level in "12" for options in ((*YCBCR, "420", "--tile", "256"), ("--complete-tiles",))),
 ]
 
@@ -96,11 +96,6 @@ def test_pixels_are_openslide_s():
 def test_pixels_of_real_slides():
     for name in ("CMU-1-Small-Region.svs", "CMU-1-Small-Region.jpeg.tiff", "test3-TRITC 2 (560).ndpi", "small.svs"):
         check_pixels(real(name))
-
-
-@later("ci")
-def test_zstd_tiff_with_tiles_of_1024():
-    check_pixels(real("yb10kx5k.zstd.tiff"))
 
 
 def test_pixels_of_jpeg_2000():
@@ -186,10 +181,7 @@ def test_nobody_can_be_identified():
 
 
 def test_which_reader_it_was():
-    for name, reader in (("CMU-1-Small-Region.svs", "svs"), ("CMU-1-Small-Region.jpeg.tiff", "tiff")):
-        with h5py.File(store(real(name)), "r") as f:
-            expect(f.attrs["reader"] in (reader, reader.encode()), "%s: %s", name, f.attrs["reader"])
-            expect("library" not in f.attrs, "%s: %s", name, dict(f.attrs))
+    expect("library" not in attributes_of(store(made("--size", "600x500"))), "of our own reader")
     has("PIL")
     from miraxfile import mirax
     path = store(mirax(os.path.join(tmp(), "mirax"), 2, 2, {(0, 0): np.full((256, 256, 3), 200, np.uint8)}))
@@ -490,7 +482,7 @@ def test_verify_compares_the_mappings_with_the_groups():
             says(p.err, "pixels does not show the pixels of all groups")
 
 
-def peak_growth(seed, small, large):
+def peak_growth(seed, codec, small, large):
     """How many MiB more memory a large slide takes than a small one, laid from the same tiles."""
     if SAN:
         raise Skip("a sanitizer's memory is its own")
@@ -499,9 +491,7 @@ def peak_growth(seed, small, large):
     for size in small, large:
         slide = os.path.join(tmp("slide"), "laid.svs")
         run(MKSLIDE, "--from", seed, "--size", size, slide)
-        says_peak = run(WSI2H5, "-j", "2", "-o", slide + ".h5", slide).err.split("peak memory ")[1].split()
-        expect(says_peak[1] == "MiB", "%s", says_peak)
-        peaks.append(int(says_peak[0]))
+        peaks.append(peak_mib(run(WSI2H5, "-j", "2", "--codec", codec, "-o", slide + ".h5", slide).err))
         os.remove(slide + ".h5")
         os.remove(slide)
     return peaks[1] - peaks[0]
@@ -510,13 +500,13 @@ def peak_growth(seed, small, large):
 @later("ci")
 def test_memory_of_a_large_slide():
     """The tissue map once kept 32 bytes a cell, 350 MiB for 130,000 x 86,000 px; now it is two."""
-    growth = peak_growth(("--size", "512x512", "--tile", "512", "--quality", "30"), "8192x8192", "32768x32768")
+    growth = peak_growth(("--size", "512x512", "--tile", "512", "--quality", "30"), "keep", "8192x8192", "32768x32768")
     expect(growth <= 8, "%d MiB for 983,040 cells more", growth)
 
 
 @later("ci")
 def test_memory_of_many_tiles():
-    growth = peak_growth(("--size", "96x96", "--tile", "32"), "3072x3072", "12288x12288")
+    growth = peak_growth(("--size", "96x96", "--tile", "32"), "deflate", "3072x3072", "12288x12288")
     expect(growth <= 9, "%d MiB for 138,240 tiles more", growth)
 
 
