@@ -55,6 +55,15 @@ def test_a_number_that_an_earlier_version_did_not_compute():
                "the page of %s", path)
         run(H5SPEC, "map", "-q", "-o", tmp(), path)
         says(run(H5SPEC, "verify", path).err, "1 valid")
+    new = os.path.join(kept, "new.h5")
+    run(TABLES, "merge", "-o", new, old_table)  # takes the rows over
+    for s in json_lines(run(H5SPEC, "info", "--json", new).out)[0]["slides"]:
+        expect(s["numbers_missing"] == 3, "a table made from an older one: %s", s)
+    says(run(H5SPEC, "verify", new).err, "1 valid")
+    with h5py.File(copied(old, "bad.h5"), "r+") as f:  # what is there must be right
+        f["slides/one"].attrs.modify("gray_high", np.nan)
+        bad = f.filename
+    says(run(H5SPEC, "verify", bad, status=1).err, "gray_high does not match")
     says(run(H5SPEC, "compare", old, results[0]).out, "lines_db")
     says(run(H5SPEC, "report", "-o", os.path.join(tmp(), "r.html"), old, merge(old, results[1])[0]).err, "0 fail")  # a copy, no other slide
     with h5py.File(merge(old, results[1])[0], "r") as f, h5py.File(results[0], "r") as g:  # it has the maps from which they follow

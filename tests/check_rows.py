@@ -516,6 +516,12 @@ def test_forged_tables():
         bad = forged(table, column(name, value))
         says(run(H5SPEC, "verify", bad, status=1, timeout=20).err, bad, "slide three")
 
+    for name in ("tissue_gray", "gray_share", "spectrum_octaves"):  # a table that lacks another number lacks no more
+        def lacking(f):
+            del f["table/lines_db"]
+            column(name, np.nan)(f)
+        says(run(H5SPEC, "verify", forged(table, lacking), status=1, timeout=20).err, "slide three", "numbers in the table")
+
     def blunt(f):
         counts = np.roll(f["table/sharpness"][1], 1)
         f["table/sharpness"][1] = counts

@@ -438,50 +438,61 @@ struct result_table *result_table_of(const struct result *r)
 
 /* --- everything --- */
 
-/* Is a number of a row that of the result? `lacks`: the row's table lacks some. */
-static bool same_number(double want, double have, bool lacks)
+/* Are n numbers of a row, one column, those of the result? *lacking counts the columns that have
+ * none where the result has one. */
+static bool same_numbers(const double *want, const double *have, int n, int64_t *lacking)
 {
-    if (isnan(have))
-        return lacks || isnan(want);
-    return fabs(want - have) <= 1e-6 * (1 + fabs(want));
+    bool lacks = false;
+    for (int k = 0; k < n; k++) {
+        if (!isnan(have[k]) && !(fabs(want[k] - have[k]) <= 1e-6 * (1 + fabs(want[k]))))
+            return false;
+        lacks |= isnan(have[k]) && !isnan(want[k]);
+    }
+    *lacking += lacks;
+    return true;
 }
 
-/* Are the numbers that follow from the spectra those of the result? */
-static bool same_spectrum_numbers(const struct result_slide *row, const struct result_slide *s)
+/* The numbers that follow from the spectra. */
+static bool same_slide_numbers(struct slide_numbers want, struct slide_numbers have,
+                               int64_t *lacking)
 {
-    struct slide_numbers a = row->of_spectra, b = s->of_spectra;
     bool same = true;
     for (int k = 0; k < SLIDE_NUMBERS; k++)
-        same = same &&
-               same_number(*slide_number_of(&b, k), *slide_number_of(&a, k), row->numbers_missing);
+        same &= same_numbers(slide_number_of(&want, k), slide_number_of(&have, k), 1, lacking);
     return same;
 }
 
-/* Do the numbers of a row, if it has them, follow from the slide? */
-static int check_numbers(struct result *r, int64_t k, const struct result_slide *s, bool lacks,
-                         struct err *e)
+static bool same_report_numbers(const struct report_numbers *want,
+                                const struct report_numbers *have, int64_t *lacking)
+{
+    return same_numbers(&want->stain_density, &have->stain_density, 1, lacking) &&
+           same_numbers(&want->stain_hue, &have->stain_hue, 1, lacking) &&
+           same_numbers(&want->gray_share, &have->gray_share, 1, lacking) &&
+           same_numbers(&want->ink_share, &have->ink_share, 1, lacking) &&
+           same_numbers(&want->colourless_share, &have->colourless_share, 1, lacking) &&
+           same_numbers(&want->pieces_sharp, &have->pieces_sharp, 1, lacking) &&
+           same_numbers(want->light.step, have->light.step, 3, lacking) &&
+           same_numbers(want->light.at, have->light.at, 2, lacking) &&
+           same_numbers(want->octaves, have->octaves, RESULT_SPECTRUM_OCTAVES, lacking) &&
+           !memcmp(have->sharp, want->sharp, sizeof want->sharp);
+}
+
+/* Do the numbers of a row, if it has them, follow from the slide? No more may be absent than the
+ * row is known to lack. */
+static int check_numbers(struct result *r, int64_t k, const struct result_slide *s,
+                         const struct result_slide *row, struct err *e)
 {
     struct report_numbers have, want;
+    int64_t lacking = 0;
     const int has = result_read_numbers(r, k, &have, e);
     if (has <= 0)
         return has;
     report_numbers_find(&r->params, s, &want);
-    bool same = same_number(want.stain_density, have.stain_density, lacks) &&
-                same_number(want.stain_hue, have.stain_hue, lacks) &&
-                same_number(want.gray_share, have.gray_share, lacks) &&
-                same_number(want.ink_share, have.ink_share, lacks) &&
-                same_number(want.colourless_share, have.colourless_share, lacks) &&
-                same_number(want.pieces_sharp, have.pieces_sharp, lacks) &&
-                !memcmp(have.sharp, want.sharp, sizeof want.sharp);
-    for (int c = 0; c < 3; c++)
-        same = same && same_number(want.light.step[c], have.light.step[c], lacks);
-    for (int c = 0; c < 2; c++)
-        same = same && same_number(want.light.at[c], have.light.at[c], lacks);
-    for (int o = 0; o < RESULT_SPECTRUM_OCTAVES; o++)
-        same = same && same_number(want.octaves[o], have.octaves[o], lacks);
-    return same ? 0
-                : err_set(e, "the numbers in the table are not those of its result; delete the "
-                             "table and merge again");
+    return same_slide_numbers(s->of_spectra, row->of_spectra, &lacking) &&
+                   same_report_numbers(&want, &have, &lacking) && lacking <= row->numbers_missing
+               ? 0
+               : err_set(e, "the numbers in the table are not those of its result; delete the "
+                            "table and merge again");
 }
 
 /* Does the row of a table have what the slide, which was read from a result, has? */
@@ -496,10 +507,9 @@ static int check_row(struct result *r, int64_t k, const struct result_slide *s, 
                       row.counts.underflow == s->counts.underflow &&
                       !memcmp(row.counts.octaves, s->counts.octaves, sizeof s->counts.octaves) &&
                       !memcmp(row.counts.histogram, s->counts.histogram,
-                              (size_t)r->params.bins * sizeof *s->counts.histogram) &&
-                      same_spectrum_numbers(&row, s);
+                              (size_t)r->params.bins * sizeof *s->counts.histogram);
     result_slide_free(&row);
-    return same ? check_numbers(r, k, s, row.numbers_missing, e)
+    return same ? check_numbers(r, k, s, &row, e)
                 : err_set(e, "the row of the table is not that of its result");
 }
 

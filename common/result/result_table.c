@@ -200,8 +200,10 @@ static int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *va
 /* --- columns --- */
 
 /* REALS and NUMBERS may be NaN: not known. NUMBERS are those of slide_numbers.h and
- * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN. */
-enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, FLAG, TEXT };
+ * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN.
+ * LACKED: how many of these the table or result had not that a row was taken from; the column is
+ * there if one had. */
+enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
 
 struct column {
     char name[40];
@@ -218,7 +220,7 @@ struct result_table {
     struct result_row row; /* the one in hand */
     struct column columns[MOST_COLUMNS];
     int n_columns, path_column, stamp_columns; /* the numbers of some */
-    int64_t slides, room;
+    int64_t slides, room, columns_missing;
     hid_t group; /* or -1 */
     struct table_rows *histograms, *sharpness;
 };
@@ -312,6 +314,7 @@ static void list_numbers(struct result_table *t)
     add(t, "result_bytes", INTS, &s->bytes, 1, 0, most_int);
     add(t, "result_mtime_ns", INTS, &s->mtime_ns, 1, -most_int, most_int);
     add(t, "result_slides", INTS, &s->slides, 1, 1, INT32_MAX);
+    add(t, "numbers_missing", LACKED, &t->row.slide.numbers_missing, 1, 0, MOST_COLUMNS);
 }
 
 static struct result_table *new_table(const struct result_params *p)
@@ -461,10 +464,21 @@ int result_table_copy(struct result_table *t, struct result_table *from, int64_t
                : 0;
 }
 
+/* Has no row lacked a number? */
+static bool is_needless(const struct result_table *t, const struct column *c)
+{
+    for (size_t k = 0; c->kind == LACKED && k < (size_t)t->slides * c->bytes; k++)
+        if (c->values[k])
+            return false;
+    return c->kind == LACKED;
+}
+
 int result_table_finish(struct result_table *t, struct err *e)
 {
     for (int k = 0; k < t->n_columns; k++) {
         const struct column *c = &t->columns[k];
+        if (is_needless(t, c))
+            continue;
         const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
         const hid_t type = is_real(c) ? H5T_IEEE_F64LE : H5T_STD_I64LE;
         const int bad = c->kind == TEXT
@@ -483,13 +497,13 @@ int result_table_finish(struct result_table *t, struct err *e)
 
 /* --- reading --- */
 
-/* A column of numbers that the table lacks. */
+/* A column that the table lacks. */
 static void blank_column(struct result_table *t, const struct column *c)
 {
-    const double none = NAN;
+    const double none = c->kind == LACKED ? 0 : NAN;
     for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
         memcpy(c->values + 8 * k, &none, 8);
-    t->row.slide.numbers_missing++;
+    t->columns_missing += c->kind == NUMBERS;
 }
 
 static int read_column(struct result_table *t, struct column *c, struct err *e)
@@ -502,7 +516,8 @@ static int read_column(struct result_table *t, struct column *c, struct err *e)
     }
     if (!(c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e)))
         return -1;
-    const int has = c->kind == NUMBERS ? h5_has_link(t->group, c->name, e) : 1;
+    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED;
+    const int has = may_lack ? h5_has_link(t->group, c->name, e) : 1;
     if (has == 0)
         blank_column(t, c);
     return has <= 0
@@ -618,6 +633,7 @@ int result_table_load(struct result_table *t, int64_t k, uint64_t *histogram,
         if (c->kind == TEXT ? get_text(c, k, c->field, e) : get_numbers(c, k, e))
             return -1;
     }
+    s->numbers_missing += t->columns_missing;
     s->nx = result_windows_along(s->width, &t->params);
     s->ny = result_windows_along(s->height, &t->params);
     s->counts.histogram = histogram;
