@@ -70,7 +70,9 @@ def directories(n, tags):
 def test_the_tags_of_a_file_are_bounded():
     # a file's directories are kept until it is closed: 262,144 tags at most
     frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "a.h5"), directories(1000, 262))
-    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "b.h5"), directories(1000, 263), status=1), "damaged: a directory is not in the file")
+    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "b.h5"), directories(1000, 263), status=1),
+         "its directories have more than 262144 tags, or one of them more than 4096")
+    says(frugal(WSI2H5, "-q", "-o", os.path.join(tmp(), "b.h5"), directories(2, 4097), status=1), "whose first directory has more than 4096 tags")
 
 
 def test_the_samples_of_a_pixel_are_bounded():

@@ -127,6 +127,10 @@ static int reject_directory(const char *path, const struct tiff_file *t,
 static int reject_tiff(const char *path, const struct tiff_file *t, const char *why, struct err *e)
 {
     const struct tiff_directory *d = tiff_file_directory(t, t->first);
+    if (!d && tiff_file_is_crowded(t))
+        return err_set(e,
+                       "%s: not a slide: a TIFF file whose first directory has more than %d tags",
+                       path, TIFF_MOST_TAGS);
     if (!d)
         return err_set(e,
                        "%s: not a slide: a TIFF file whose first directory is damaged or cut off; "

@@ -117,7 +117,8 @@ static void describe(struct tiff_slide *v, int64_t level)
                        i->note, sizeof i->note);
     note_planes(l->pyramid, i);
     if (l->pyramid->is_cut)
-        snprintf(i->problem, sizeof i->problem, "its list of directories leads out of the file");
+        snprintf(i->problem, sizeof i->problem, "its list of directories leads %s",
+                 l->pyramid->is_crowded ? "to one with too many tags" : "out of the file");
     memset(i->background, 255, 3);
     i->levels = l->pyramid->levels;
     memcpy(i->downsamples, l->pyramid->downsamples, sizeof i->downsamples);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TAGS = 4096, MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
+enum { MOST_DIRECTORIES = 64, MOST_TILES = 1 << 26, AT_A_TIME = 4096 };
 enum { RGB = 2, PALETTE = 3, SEPARATE = 2 }; /* values of the tags Photometric and Planes */
 
 /* --- bytes --- */
@@ -60,6 +60,7 @@ struct tiff_kept {
         struct tiff_directory d;
     } * list;
     size_t n_tags;
+    bool is_crowded; /* a directory was not read, because it has too many tags */
 };
 
 static void forget_directories(struct tiff_kept *kept)
@@ -167,8 +168,12 @@ static bool read_directory(const struct tiff_file *t, uint64_t at, struct tiff_d
     if (at == 0 || !get_bytes(t, at, bytes, head))
         return false;
     const uint64_t n = number(t, bytes, head);
-    if (n < 1 || n > MOST_TAGS || n > TIFF_MOST_KEPT - t->kept->n_tags)
+    if (n < 1)
         return false;
+    if (n > TIFF_MOST_TAGS || n > TIFF_MOST_KEPT - t->kept->n_tags) {
+        t->kept->is_crowded = true;
+        return false;
+    }
     d->tags = memory_need((size_t)n, sizeof *d->tags);
     for (at += head; d->n < n; at += entry, d->n++) {
         const size_t k = d->n % (AT_A_TIME / entry);
@@ -202,6 +207,11 @@ const struct tiff_directory *tiff_file_directory(const struct tiff_file *t, uint
     t->kept->list = k;
     t->kept->n_tags += k->d.n;
     return &k->d;
+}
+
+bool tiff_file_is_crowded(const struct tiff_file *t)
+{
+    return t->kept->is_crowded;
 }
 
 uint64_t tiff_tag_bytes(const struct tiff_tag *tag)

@@ -53,7 +53,7 @@ enum {
     TIFF_FILE_NDPI = 65420, /* only Hamamatsu NDPI has this tag */
 };
 
-enum { TIFF_MOST_KEPT = 1 << 18 };
+enum { TIFF_MOST_TAGS = 4096, TIFF_MOST_KEPT = 1 << 18 }; /* of a directory, of a file */
 
 struct tiff_file {
     int fd;
@@ -82,8 +82,11 @@ struct tiff_directory {
 /* The file's header. NULL: no TIFF file, or errno. Owned by `file`. */
 const struct tiff_file *tiff_file_of(const struct slide_file *file);
 
-/* The directory at an offset, owned by the file. NULL: it is damaged, or errno. */
+/* The directory at an offset, owned by the file. NULL: it is damaged or has too many tags, or errno.
+ */
 const struct tiff_directory *tiff_file_directory(const struct tiff_file *t, uint64_t at);
+/* Did a directory that was asked for have too many tags? */
+bool tiff_file_is_crowded(const struct tiff_file *t);
 /* Bytes of all its values; 0 for a type that is not known. */
 uint64_t tiff_tag_bytes(const struct tiff_tag *tag);
 /* NULL when the directory does not have the tag. */

@@ -150,6 +150,7 @@ static void list_pages(struct search *s)
         at = d->next;
     }
     s->p->is_cut = at && s->n < MOST_PAGES && !has_page(s, at);
+    s->p->is_crowded = s->p->is_cut && tiff_file_is_crowded(s->t);
 }
 
 /* --- sizes and scales --- */
@@ -581,6 +582,9 @@ static int check_alone(const struct search *s, const struct page *largest, struc
                        "channels, time points or series); write the one that matters to a file of "
                        "its own first",
                        1 + others);
+    if (s->p->is_crowded)
+        return err_set(e, "its directories have more than %d tags, or one of them more than %d",
+                       TIFF_MOST_KEPT, TIFF_MOST_TAGS);
     if (s->p->is_cut)
         return err_set(e, "damaged: a directory is not in the file; copy the slide again");
     if (s->pages[0].images > 1)

@@ -39,9 +39,10 @@ struct tiff_pyramid {
                                   * NewSubfileType; 0: none. With in_strips, masks[0] is its */
     double downsamples[TIFF_LEVELS];
     int64_t seen[TIFF_LEVELS]; /* OpenSlide's number of the level; -1: it does not see it */
-    bool is_cut;               /* the list of directories leads out of the file */
-    int planes;                /* Aperio: focal planes, of which level 0 is the first */
-    int64_t n_seen;            /* levels that OpenSlide sees, if seen[0] is 0 */
+    bool is_cut;               /* the list of directories leads out of the file, or ... */
+    bool is_crowded; /* ... to one with too many tags, so that it is not read to its end */
+    int planes;      /* Aperio: focal planes, of which level 0 is the first */
+    int64_t n_seen;  /* levels that OpenSlide sees, if seen[0] is 0 */
 };
 
 /* Does the file's first description begin as Aperio's do? */
