@@ -142,7 +142,8 @@ static void say_z(const struct report_view *r, int64_t k, int m, double excess, 
     const double usually = r->scores->pool[s->pool].summary[m].q50;
     const double value = report_value(r->slides, r->scores, k, m);
     char words[128], numbers[256];
-    const char *text = s->z[m] < 0 ? x->low : x->high;
+    const char *side = s->z[m] < 0 ? x->low : x->high;
+    const char *text = side ? side : "unlike the others"; /* beyond a limit of its own */
     if (m == REPORT_STAIN && density_of(r, k) >= RULE_DENSE)
         text = "%s times as dense as the stain of the others: black tiles, or pen";
     const char *place = x->ratio ? strstr(text, "%s") : NULL;
