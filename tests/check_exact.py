@@ -68,7 +68,7 @@ def converted(slides, *options):
 def test_small_slides_side_by_side():
     """Small slides are prepared one per thread; stores, messages and their order are those of one thread."""
     slides = some_small_slides()
-    for options in (("--codec", "jpeg"), (), ("--tissue-only", "--codec", "none"), ("--on-damage", "fail"), ("--gray",)):
+    for options in (("--codec", "jpeg"), ("--tissue-only", "--codec", "none"), ("--on-damage", "fail"), ("--gray",)):
         want = converted(slides, "-j", "1", *options)
         expect(len(want[0]) >= 6 and len(want[1]) == len(slides), "%d stores, %s", len(want[0]), want[1])
         for j in ("2", "7"):
@@ -137,21 +137,13 @@ def test_groups_one_by_one_merged_in_any_order():
         parts = [spectrum(s, "--groups", "%d-%d" % (k, k), "-j", 1 + k % 3)
                  for k in range(1, n + 1)]
         rng = random.Random(1)
-        for _ in range(3):
+        for cut in (0, n // 2):  # of the merge of some, and of all
             rng.shuffle(parts)
-            out = os.path.join(tmp(), "sum.h5")
-            run(H5SPEC, "merge", "-q", "-o", out, *parts)
+            half, out = (os.path.join(tmp(), name) for name in ("half.h5", "sum.h5"))
+            if cut:
+                run(H5SPEC, "merge", "-q", "--partial", "-o", half, *parts[:cut])
+            run(H5SPEC, "merge", "-q", "-o", out, *parts[cut:], *[half] * (cut > 0))
             equal(content(out), want, "%d groups merged" % n)
-
-
-def test_ranges_of_groups_and_merges_of_merges():
-    s = store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1")
-    want = content(spectrum(s))
-    a, b, c = (spectrum(s, "--groups", g) for g in ("1-3", "4", "5-10"))
-    half, out = (os.path.join(tmp(), n) for n in ("half.h5", "sum.h5"))
-    run(H5SPEC, "merge", "-q", "--partial", "-o", half, c, a)
-    run(H5SPEC, "merge", "-q", "-o", out, half, b)
-    equal(content(out), want, "merge of a merge")
 
 
 def test_several_slides_in_one_run_and_merged():
@@ -159,7 +151,7 @@ def test_several_slides_in_one_run_and_merged():
               store(made("--size", "300x300", name="c"), "--gray"),
               store(made("--size", "100x90", name="d"))]
     want = content(spectrum(stores))
-    for order in itertools.islice(itertools.permutations(stores), 0, 24, 5):
+    for order in itertools.islice(itertools.permutations(stores), 5, 24, 12):
         equal(content(spectrum(list(order), "-j", "3")), want, "order")
     parts = [spectrum(s) for s in stores]
     out = os.path.join(tmp(), "sum.h5")
@@ -199,23 +191,6 @@ def test_wide_slide_after_a_narrow_one():
     equal(content(spectrum(stores, "-j", "3")), content(out), "wide after narrow")
 
 
-def test_equal_to_plain_h5dread():
-    # with the CPU, and with devices that take chunks, some of which fail: see test_stream.c
-    stores = [store(made(*SIZE), "--stripe-rows", "240", "--group-bytes", "1"),
-              store(made(*SIZE), "--gray"),
-              store(made("--size", "900x4700", "--tile", "512"), "--codec", "none"),
-              store(made("--size", "1500x1200", "--tissue-fraction", "0.2", name="left-out"),
-                    "--tissue-only", "--codec", "none")]
-    try:
-        stores += [] if SAN == "thread" else [store(real("CMU-1-Small-Region.svs"))]
-    except Skip:
-        pass
-    p = run(os.path.join(BUILD, "tests", "test_stream"), *stores, status=None)
-    bad = [line for line in p.out.splitlines() if not line.startswith("equal ")]
-    expect(p.returncode == 0 and not bad, "%s", "\n".join(bad) + p.err)
-    expect(p.out.count("equal ") == 10 * len(stores), "%d ways and stores", p.out.count("equal "))
-
-
 def test_each_window_belongs_to_the_group_it_begins_in():
     s = store(made("--size", "600x1300", name="begin"), "--stripe-rows", "240", "--group-bytes",
               "1")
@@ -234,7 +209,7 @@ def test_many_threads_on_a_narrow_slide_in_little_memory():
     # many LOADs could run ahead of a slow COMPUTE: they must wait for the rows that they overwrite
     s = store(made("--size", "600x3900", name="narrow-long"))
     want = numbers(spectrum(s, "-j", "1"))
-    for j in (4, 8, 16):
+    for j in (4, 16):
         for _ in range(3):
             got = numbers(spectrum(s, "-j", j, "--memory", 240 * 608 * 4 * 4))
             expect(got == want, "%d threads", j)
