@@ -47,17 +47,22 @@ static size_t encode(int components, unsigned char **bytes)
 }
 
 /* What the filter returns for a copy of the chunk. */
-static size_t run(const unsigned char *bytes, size_t n, unsigned rgb)
+static size_t filtered(const unsigned char *bytes, size_t n, unsigned flags, size_t n_values,
+                       const unsigned *values)
 {
-    const unsigned values[4] = {90, SIDE, SIDE, rgb};
     void *buffer = malloc(n + 1);
     size_t size = n;
     if (!buffer)
         return 0;
     memcpy(buffer, bytes, n);
-    const size_t got = filter.filter(H5Z_FLAG_REVERSE, 4, values, n, &size, &buffer);
+    const size_t got = filter.filter(flags, n_values, values, n, &size, &buffer);
     free(buffer);
     return got;
+}
+
+static size_t run(const unsigned char *bytes, size_t n, unsigned rgb)
+{
+    return filtered(bytes, n, H5Z_FLAG_REVERSE, 4, (const unsigned[]){90, SIDE, SIDE, rgb});
 }
 
 static void check(int components)
@@ -90,6 +95,23 @@ static void test_rgb(void)
 static void test_gray(void)
 {
     check(1);
+}
+
+static void test_wrong_values(void)
+{
+    static const unsigned wrong[][4] = {{90, SIDE, SIDE - 8, 1},     {90, SIDE + 8, SIDE + 8, 1},
+                                        {90, SIDE - 8, SIDE - 8, 1}, {90, 0, 0, 1},
+                                        {90, 65501, 1, 1},           {90, SIDE, SIDE, 2}};
+    const unsigned right[4] = {90, SIDE, SIDE, 1};
+    unsigned char *bytes;
+    const size_t n = encode(3, &bytes);
+    EXPECT(filtered(bytes, n, H5Z_FLAG_REVERSE, 4, right) == (size_t)SIDE * SIDE * 3);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        EXPECT(filtered(bytes, n, H5Z_FLAG_REVERSE, 4, wrong[k]) == 0);
+    EXPECT(filtered(bytes, n, H5Z_FLAG_REVERSE, 3, right) == 0);
+    EXPECT(filtered(bytes, n, H5Z_FLAG_REVERSE, 0, right) == 0);
+    EXPECT(filtered(bytes, n, 0, 4, right) == 0); /* it encodes nothing */
+    free(bytes);
 }
 
 /* --- parts --- */
@@ -294,7 +316,7 @@ static void test_damage_shows_without_pixels(void)
 
 int main(void)
 {
-    return UNIT_RUN("h5jpeg", UNIT(rgb), UNIT(gray), UNIT(parts), UNIT(parts_outside),
-                    UNIT(sampling_that_libjpeg_cannot_enlarge), UNIT(sums_that_overflow),
-                    UNIT(damage_shows_without_pixels));
+    return UNIT_RUN("h5jpeg", UNIT(rgb), UNIT(gray), UNIT(wrong_values), UNIT(parts),
+                    UNIT(parts_outside), UNIT(sampling_that_libjpeg_cannot_enlarge),
+                    UNIT(sums_that_overflow), UNIT(damage_shows_without_pixels));
 }
