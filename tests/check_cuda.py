@@ -172,15 +172,6 @@ def test_groups():
         expect(f["histogram"][()].tobytes() == g["histogram"][()].tobytes(), "groups")
 
 
-def test_groups_hold_the_windows_that_begin_in_them():
-    bins = expected_bins(rgb())
-    for g in (1, 2, 5, 10):
-        with h5py.File(stub(rgb(), "--groups", "%d-%d" % (g, g)).result, "r") as f:
-            top = np.arange(len(bins)) * 128
-            where = ((top >= 240 * (g - 1)) & (top < 240 * g))[:, None] & np.ones(bins.shape, bool)
-            check_slide(f["slides/rgb"], bins, 256, where=where)
-
-
 def tissue_windows(path, least=0.5):
     with h5py.File(path, "r") as f:
         mask, (h, w) = f["tissue/mask"][()].astype(bool), f["pixels"].shape[:2]
@@ -307,12 +298,15 @@ def test_many_small_stores():
         right(small(24), "-j", "3", devices=devices, order=order)
 
 
+def wider_and_wider():
+    return [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
+
+
 @races
 def test_wide_stores_after_narrow_ones():
     # buffers grow between stores while the other device computes
-    wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
-    for devices, order in ((1, None), (1, 0), (2, None), (2, 0), (2, 3)):
-        right(wide, devices=devices, order=order)
+    for devices, order in ((1, None), (1, 0), (2, None), (2, 0)):
+        right(wider_and_wider(), devices=devices, order=order)
 
 
 def flipped_chunk(path, chunk, at):
@@ -337,18 +331,11 @@ def test_a_damaged_store_among_others():
 def test_stores_are_opened_at_the_same_time():
     """With regions and tissue maps, and with one among them whose table is damaged."""
     need_stub()
-    stores, bad = small(12), os.path.join(tmp(), "hurt.h5")
-    shutil.copy(stores[4], bad)
-    with h5py.File(bad, "r") as f:
-        at = f["groups/00001/tile_crc32"].id.get_offset()
-    with open(bad, "r+b") as f:
-        f.seek(at)
-        f.write(b"\0\1\2\3")
+    stores, roi = small(12), tmp("roi")
+    bad = copied(flipped_in(stores[4], "groups/00001/tile_crc32"), "hurt.h5")
     stores.insert(5, bad)
-    roi = tmp("roi")
     for s in stores:
-        with open(os.path.join(roi, os.path.basename(s).replace(".h5", ".geojson")), "w") as f:
-            f.write('{"type": "Polygon", "coordinates": [[[0, 0], [290, 0], [290, 600], [0, 600]]]}')
+        put_file(os.path.join(roi, name_of(s) + ".geojson"), '{"type": "Polygon", "coordinates": [[[0, 0], [290, 0], [290, 600], [0, 600]]]}')
     jansson = "Jansson" not in run(STUB, "run", "--roi", "x", "-o", "x.h5", "x", status=2).err
     for options in (["--tissue-only"], *([["--roi", roi]] if jansson else [])):
         want = stub(stores, *options, "-j", 1, status=1)
@@ -554,7 +541,7 @@ def test_little_device_memory():
 
 def test_growing_when_device_memory_is_little():
     # a wider store gets its buffers although cuFFT has taken all the memory
-    wide = [store(made("--size", "%dx%d" % (300 * k, 700), "--seed", str(k), name="wide-%d" % k)) for k in (1, 2, 4, 8)]
+    wide = wider_and_wider()
     for options in ({}, {"window": 128, "stride": 100}):
         right(wide, "--memory", "8M", memory=least_memory(wide[-1:], "--memory", "8M", **options), **options)
 
@@ -648,9 +635,7 @@ def test_words_for_devices():
     says(stub(gray(), device="cuda:0,0", devices=2, status=2).err, "cuda:0 is named twice")
     says(stub(gray(), device="cuda:99999999999999999999", status=2).err, "there is no device")
     says(stub(gray(), device="cuda:" + ",".join(map(str, range(65))), status=2).err, "more than 64 devices")
-    for word in ("cuda:x", "cuda:", "cuda:,", "cuda:0;1", "cuda1", "gpu", "cuda:-1"):
-        says(stub(gray(), device=word, status=2).err, word)
-    for word in ("cuda:0,", "cuda:0,,1"):
+    for word in ("cuda:x", "cuda:", "cuda:,", "cuda:,0", "cuda:0;1", "cuda1", "gpu", "cuda:-1", "cuda: 0", "cpu:0", "auto:0", "cuda:0,", "cuda:0,,1"):
         says(stub(gray(), device=word, status=2, devices=2).err, word)
     right(gray(), device="cuda:1", devices=2)
 
@@ -662,8 +647,7 @@ def test_auto():
     says(p.err, "using the CPU: this machine has no CUDA device that can be used (CUDA: no CUDA-capable device is detected)")
     p = stub(gray(), device="auto", fail="1:719")
     says(p.err, "using the CPU", "unspecified launch failure")
-    with h5py.File(p.result, "r") as f:
-        expect(f["slides/gray"].attrs["backend"] == b"cpu" or f["slides/gray"].attrs["backend"] == "cpu", "backend")
+    expect(attributes(p.result)["backend"] == "cpu", "backend")
     says(stub(gray(), device="cuda", devices=0, status=1).err, "--device cuda", "no CUDA-capable device is detected",
          "CUDA_VISIBLE_DEVICES", "MIG")
     says(stub(gray(), device="cuda", fail="1:35", status=1).err, "supports CUDA 12.2, and this program was built with CUDA ", "newer driver")

@@ -1,12 +1,9 @@
-/* test_spectrum - maps of windows, tissue windows and the word of --device. */
+/* test_spectrum - maps of windows and tissue windows. */
 #include "process/engine/job_windows.h"
 #include "process/spectrum/spectrum.h"
-#include "process/spectrum/spectrum_open.h"
 #include "tests/unit.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Windows whose values spread over less than one bin have a small std, not none. */
 static void test_std_of_nearly_flat_windows(void)
@@ -91,30 +88,8 @@ static void test_tissue_windows(void)
     check_tissue(20, 16, 37, 0);
 }
 
-static void test_words_of_device(void)
-{
-    static const char *const bad[] = {
-        "",        "gpu",      "cuda1",      "cuda:",
-        "cuda:,",  "cuda:0,",  "cuda:,0",    "cuda:0;1",
-        "cuda:-1", "cuda: 0",  "cuda:x",     "cpu:0",
-        "auto:0",  "cuda:0,0", "cuda:1,0,1", "cuda:99999999999999999999"};
-    struct spectrum_choice c;
-    struct err e = {0};
-    EXPECT(!spectrum_parse_choice("auto", &c, &e) && c.kind == SPECTRUM_AUTO && c.n == 0);
-    EXPECT(!spectrum_parse_choice("cpu", &c, &e) && c.kind == SPECTRUM_CPU && c.n == 0);
-    EXPECT(!spectrum_parse_choice("cuda", &c, &e) && c.kind == SPECTRUM_CUDA && c.n == 0);
-    EXPECT(!spectrum_parse_choice("cuda:7", &c, &e) && c.n == 1 && c.numbers[0] == 7);
-    EXPECT(!spectrum_parse_choice("cuda:10", &c, &e) && c.n == 1 && c.numbers[0] == 10);
-    EXPECT(!spectrum_parse_choice("cuda:2,0", &c, &e) && c.n == 2 && c.numbers[0] == 2 &&
-           c.numbers[1] == 0);
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        e.msg[0] = 0;
-        EXPECT(spectrum_parse_choice(bad[k], &c, &e) && strstr(e.msg, "--device"));
-    }
-}
-
 int main(void)
 {
     return UNIT_RUN("test_spectrum", UNIT(std_of_nearly_flat_windows), UNIT(maps_of_a_window),
-                    UNIT(tissue_windows), UNIT(words_of_device));
+                    UNIT(tissue_windows));
 }
