@@ -44,88 +44,60 @@ static int number_idle(void *ctx, struct err *e)
     return 0;
 }
 
-static const struct loop_ops number_ops[] = {
-    {.source = number_source, .work = number_work, .sink = number_sink, .queues = 1},
-    {.source = number_source,
-     .work = number_work,
-     .sink = number_sink,
-     .queues = 1,
-     .due = number_due,
-     .idle = number_idle},
-};
-enum { KINDS = sizeof number_ops / sizeof *number_ops };
-
-static void check_order_and_bound(const struct loop_ops *ops)
+static int run(struct numbers *c, struct number_item *items, int depth, int threads, struct err *e)
 {
-    for (int threads = 1; threads <= 9; threads += 4)
-        for (int depth = 1; depth <= 11; depth += 5) {
-            struct number_item items[11];
-            struct numbers c = new_numbers(500);
-            struct err e = {0};
-            c.threads = threads;
-            c.opens = ops->idle;
-            EXPECT(!loop_run(ops, &c, items, sizeof *items, depth, threads, &e));
-            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
-            EXPECT(!c.wrong_thread && !c.wrong_caller && c.most_inside <= depth);
-        }
-    struct number_item item;
-    struct numbers none = new_numbers(0);
-    EXPECT(!loop_run(ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+    static const struct loop_ops ops = {
+        .source = number_source, .work = number_work, .sink = number_sink, .queues = 1};
+    return loop_run(&ops, c, items, sizeof *items, depth, threads, e);
+}
+
+static int run_with_idle(struct numbers *c, struct number_item *items, int depth, int threads,
+                         struct err *e)
+{
+    static const struct loop_ops ops = {.source = number_source,
+                                        .work = number_work,
+                                        .sink = number_sink,
+                                        .queues = 1,
+                                        .due = number_due,
+                                        .idle = number_idle};
+    c->opens = true;
+    return loop_run(&ops, c, items, sizeof *items, depth, threads, e);
 }
 
 static void test_keeps_order_and_bound(void)
 {
-    for (int k = 0; k < KINDS; k++)
-        check_order_and_bound(&number_ops[k]);
+    numbers_keep_order_and_bound(run);
+    numbers_keep_order_and_bound(run_with_idle);
 }
 
-static void check_dependencies_and_drain(const struct loop_ops *ops, int threads)
+static void check_dependencies_and_drain(numbers_run *how, int threads)
 {
     struct number_item items[8];
     struct numbers c = new_numbers(400);
     c.after = 3;
-    c.opens = ops->idle;
-    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL));
+    EXPECT(!how(&c, items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && !c.too_early);
     c = new_numbers(400);
     c.drain = 100;
-    c.opens = ops->idle;
-    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL));
+    EXPECT(!how(&c, items, 8, threads, NULL));
     EXPECT(c.sunk == 400 && c.drain_seen && !c.drained_early);
     c = new_numbers(50);
     c.drain = 0; /* nothing to wait for */
-    EXPECT(!loop_run(ops, &c, items, sizeof *items, 8, threads, NULL) && c.sunk == 50);
+    EXPECT(!how(&c, items, 8, threads, NULL) && c.sunk == 50);
 }
 
 static void test_dependencies_and_drain(void)
 {
-    for (int k = 0; k < KINDS; k++)
-        for (int threads = 1; threads <= 4; threads++)
-            check_dependencies_and_drain(&number_ops[k], threads);
-}
-
-static void check_failures(const struct loop_ops *ops, int what, int64_t at, int threads)
-{
-    static const char *const words[] = {"source failed", "work failed", "sink failed",
-                                        "idle failed"};
-    struct number_item items[6];
-    struct numbers c = new_numbers(60);
-    struct err e = {0};
-    int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink, &c.fail_idle};
-    *where[what] = at;
-    c.opens = ops->idle;
-    EXPECT(loop_run(ops, &c, items, sizeof *items, 6, threads, &e) == -1);
-    EXPECT(!strcmp(e.msg, words[what]));
-    EXPECT(c.sunk <= at + (what == 3) && !c.wrong_order); /* idle opens two */
+    for (int threads = 1; threads <= 4; threads++) {
+        check_dependencies_and_drain(run, threads);
+        check_dependencies_and_drain(run_with_idle, threads);
+    }
 }
 
 static void test_failures(void)
 {
-    for (int k = 0; k < KINDS; k++)
-        for (int what = 0; what < (number_ops[k].idle ? 4 : 3); what++)
-            for (int64_t at = 0; at < 60; at += 29)
-                for (int threads = 1; threads <= 5; threads += 2)
-                    check_failures(&number_ops[k], what, at, threads);
+    numbers_fail_anywhere(run, 3);
+    numbers_fail_anywhere(run_with_idle, 4);
 }
 
 static int late_source(void *ctx, void *slot, int64_t number, struct loop_order *order,
@@ -281,21 +253,10 @@ static void test_items_that_are_aside(void)
     tell(&last, 1, 2);
 }
 
-/* --- a system that refuses threads --- */
-
 static void test_runs_with_fewer_threads(void)
 {
-    for (int k = 0; k < KINDS; k++)
-        for (int allowed = 0; allowed < 3; allowed += 2) {
-            struct number_item items[8];
-            struct numbers c = new_numbers(100);
-            struct err e = {0};
-            c.opens = number_ops[k].idle;
-            threads_allowed = allowed;
-            EXPECT(!loop_run(&number_ops[k], &c, items, sizeof *items, 8, 5, &e));
-            EXPECT(c.sunk == 100 && !c.wrong_order);
-            threads_allowed = INT_MAX;
-        }
+    numbers_run_with_fewer_threads(run);
+    numbers_run_with_fewer_threads(run_with_idle);
 }
 
 int main(void)

@@ -26,42 +26,19 @@ static int here_sink(void *ctx, void *slot, struct err *e)
 static const struct pipe_ops number_ops = {
     .source = number_source, .work = number_work, .sink = here_sink};
 
-static void test_keeps_order_and_bound(void)
+static int run(struct numbers *c, struct number_item *items, int depth, int threads, struct err *e)
 {
-    for (int threads = 1; threads <= 9; threads += 4)
-        for (int depth = 1; depth <= 11; depth += 5) {
-            struct number_item items[11];
-            struct numbers c = new_numbers(500);
-            struct err e = {0};
-            c.threads = threads;
-            EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, depth, threads, &e));
-            EXPECT(c.sunk == 500 && c.worked == 500 && !c.wrong_order);
-            EXPECT(!c.wrong_thread && c.most_inside <= depth);
-        }
-    struct number_item item;
-    struct numbers none = new_numbers(0);
-    EXPECT(!pipe_run(&number_ops, &none, &item, sizeof item, 1, 3, NULL) && none.sunk == 0);
+    return pipe_run(&number_ops, c, items, sizeof *items, depth, threads, e);
 }
 
-static void check_failures(int what, int64_t at, int threads)
+static void test_keeps_order_and_bound(void)
 {
-    static const char *const words[] = {"source failed", "work failed", "sink failed"};
-    struct number_item items[6];
-    struct numbers c = new_numbers(60);
-    struct err e = {0};
-    int64_t *const where[] = {&c.fail_source, &c.fail_work, &c.fail_sink};
-    *where[what] = at;
-    EXPECT(pipe_run(&number_ops, &c, items, sizeof *items, 6, threads, &e) == -1);
-    EXPECT(!strcmp(e.msg, words[what]));
-    EXPECT(c.sunk <= at && !c.wrong_order);
+    numbers_keep_order_and_bound(run);
 }
 
 static void test_failures(void)
 {
-    for (int what = 0; what < 3; what++)
-        for (int64_t at = 0; at < 60; at += 29)
-            for (int threads = 1; threads <= 5; threads += 2)
-                check_failures(what, at, threads);
+    numbers_fail_anywhere(run, 3);
 }
 
 static int late_source(void *ctx, void *slot, int64_t number, struct err *e)
@@ -99,19 +76,9 @@ static void test_first_failure(void)
     EXPECT(pipe_run(&ops, NULL, items, sizeof *items, 4, 2, &e) == -1 && !strcmp(e.msg, "first"));
 }
 
-/* --- a system that refuses threads --- */
-
 static void test_runs_with_fewer_threads(void)
 {
-    for (int allowed = 0; allowed < 3; allowed++) {
-        struct number_item items[8];
-        struct numbers c = new_numbers(100);
-        struct err e = {0};
-        threads_allowed = allowed;
-        EXPECT(!pipe_run(&number_ops, &c, items, sizeof *items, 8, 5, &e));
-        EXPECT(c.sunk == 100 && !c.wrong_order);
-        threads_allowed = INT_MAX;
-    }
+    numbers_run_with_fewer_threads(run);
 }
 
 int main(void)
