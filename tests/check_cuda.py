@@ -454,13 +454,13 @@ _met = set()  # places whose calls have failed, by number of devices
 
 
 # A call from every place of the program that no earlier walk has met fails, in one way, and that of the next place in the next
-# way; make check-all: every call. last: of each place that is met again, the last call. tests/torture cuda tries all ways.
+# way; make check-all: every call. last: of every third place that is met again, the last call. tests/torture cuda tries all ways.
 def walk(name, stores, *options, window=256, stride=128, devices=1, codes=WALK, last=False, **settings):
     options += () if (window, stride) == (256, 128) else ("--window", window, "--stride", stride)
     sites = calls_of(stores, *options, "-j", 1, devices=devices, **settings)["sites"]
     calls = [k for k in at_each_site(sites) if TIER == "all" or (devices, sites[k - 1]) not in _met]
     if last and TIER != "all":
-        calls = [k for k in (len(sites) - n + 1 for n in at_each_site(sites[::-1])) if sites[k - 1] in sites[:k - 1]]
+        calls = [k for k in (len(sites) - n + 1 for n in at_each_site(sites[::-1])) if sites[k - 1] in sites[:k - 1]][::3]
     calls = calls[::5 if SAN else 1]  # races show in few runs
     _met.update((devices, place) for place in sites)
     ways = collections.Counter()
@@ -731,7 +731,8 @@ def test_every_call_can_fail_under_auto():
 
 @races
 def test_everything_is_released():
-    for job, options, settings in (([rgb(), gray()] + small(3), ("--tissue-only",), {}), ([long_jpeg(), gray(), jpeg(kind("420"))], (), {"refuse": 5}),
+    packed = [long_jpeg(), plain_gray(), jpeg(kind("420"))]
+    for job, options, settings in (([rgb(), gray()] + small(3), ("--tissue-only",), {}), *((packed, io, {"refuse": 5}) for io in ways_of_reading()),
                                    ([rgb(), gray()] + small(3), ("--window", "64", "--stride", "64", "--taper", "hann"), {})):
         j = calls_of(job, *options, devices=2, **settings)
         expect(j["not_released"] == 0 and (j["pixels"] > 0) == ("refuse" in settings), "%s", j)
@@ -790,7 +791,20 @@ def test_a_store_that_no_device_has_room_for():
         says(p.err, wide, "out of memory")
 
 
-# --- JPEG ---
+# --- JPEG, and what a device reads itself ---
+
+def plain():
+    return store(made("--size", "1100x2300", name="rgb-none"), "--codec", "none", "--stripe-rows", "240", "--group-bytes", "1")
+
+
+def plain_gray():
+    return store(made("--size", "900x1310", "--seed", "3", name="gray-none"), "--gray", "--codec", "none")
+
+
+def ways_of_reading():
+    """Through the host, and by the device itself where files can be read without the page cache."""
+    return [()] + [("--io", "gds")] * direct_reading()
+
 
 def jpeg(slide, *options):
     """A store of codec jpeg."""
@@ -808,9 +822,10 @@ def on_host(p):
 def test_jpeg_stores():
     # every kind of tile; only those without a marker, with other tables than the kernels' or too many headers go to the host
     # "small": blocks have little shared memory, as those of compute capability 8.6, 8.9 and 12.0
-    for name, odd in [(name, None) for name in KINDS] + [(name, "small") for name in ("rgb", "420_complete_restart", "own", "own_422", "wide")]:
-        p = right(jpeg(kind(name)), "--json", odd=odd)
-        expect(on_host(p) == [0], "%s, %s: %s tiles on the host", name, odd, on_host(p))
+    small_blocks = [(name, (), "small") for name in ("rgb", "420_complete_restart", "own", "own_422", "wide")]
+    for name, io, odd in [(name, io, None) for io in ways_of_reading() for name in KINDS] + small_blocks:
+        p = right(jpeg(kind(name)), *io, "--json", odd=odd)
+        expect(on_host(p) == [0], "%s %s, %s: %s tiles on the host", name, io, odd, on_host(p))
 
 
 def test_gray_jpeg_stores():
@@ -839,16 +854,17 @@ def long_jpeg():
 
 @races
 def test_jpeg_slabs_in_any_order():
-    stores = [long_jpeg(), gray(), jpeg(kind("420"))]
-    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (0, 4, 2), (5, 5, 3)):
-        p = right(stores, "--memory", "%dM" % (4 * devices), "-j", j, "--json", devices=devices, order=order)
-        expect(on_host(p) == [0, 0, 0], "%s", on_host(p))
+    stores = [long_jpeg(), plain_gray(), jpeg(kind("420")), plain()]
+    for (order, j, devices), io in itertools.product(((None, 1, 1), (0, 2, 1), (1, 16, 1), (0, 4, 2), (5, 5, 3)), ways_of_reading()):
+        p = right(stores, *io, "--memory", "%dM" % (4 * devices), "-j", j, "--json", devices=devices, order=order)
+        expect(on_host(p) == [0, 0, 0, 0], "%s: %s", io, on_host(p))
 
 
 @races
 def test_jpeg_tiles_that_the_kernels_leave_to_the_host():
-    for every, order, devices in ((1, None, 1), (3, 0, 1), (7, 1, 2), (2, 4, 2)):
-        p = right([long_jpeg(), jpeg(kind("rgb"))], "--memory", "%dM" % (4 * devices), "--json", refuse=every, order=order, devices=devices)
+    for every, order, devices, io in ((1, None, 1, ()), (3, 0, 1, ()), (7, 1, 2, ()), (2, 4, 2, ())) + tuple(
+            refused + (io,) for refused in ((1, None, 1), (3, 0, 1), (2, 4, 2)) for io in ways_of_reading()[1:]):
+        p = right([long_jpeg(), jpeg(kind("rgb"))], *io, "--memory", "%dM" % (4 * devices), "--json", refuse=every, order=order, devices=devices)
         tiles = [7 * 97, 5 * 3]
         for n, all_of_them in zip(on_host(p), tiles):
             expect(all_of_them // every <= n <= all_of_them, "%d of %d tiles on the host", n, all_of_them)
@@ -877,27 +893,29 @@ def test_jpeg_tiles_with_many_headers():
 
 
 def test_jpeg_and_tissue_only():
-    s = jpeg(made("--size", "1500x1900", name="tissue-jpeg"), "--tissue-only")
-    right(s)
-    right(s, "--memory", "8M", order=0)
+    slide = made("--size", "1500x1900", name="tissue-jpeg")
+    right(jpeg(slide, "--tissue-only"), "--memory", "8M", order=0)
+    for io in ways_of_reading():
+        right(jpeg(slide, "--tissue-only"), *io)
+        right(store(slide, "--tissue-only", "--codec", "none"), *io)
 
 
 def test_damaged_jpeg_tiles_fail_their_store():
     need_stub()
     other = jpeg(kind("rgb"))
-    for what, change in WRONG.items():
+    for change, io in itertools.product(WRONG.values(), ways_of_reading()):
         bad = changed_store(change)
-        p = stub([bad, other], status=1, order=0)
+        p = stub([bad, other], *io, status=1, order=0)
         says(p.err, "%s: cannot unpack chunk at row 0, column 1 of group 1" % bad)
         check_result(p.result, [other])
 
 
-def test_crcs_of_jpeg_tiles():
+def test_crcs_of_tiles():
     need_stub()
     other = jpeg(kind("rgb"))
-    for chunk, offset in ((0, 0), (1, 700), (2, -1)):  # the middle one leaves a stream that can be decoded
-        bad = flipped_chunk(jpeg(kind("420")), chunk, offset)
-        p = stub([bad, other], status=1, order=0)
+    for (chunk, offset), s, io in itertools.product(((0, 0), (1, 700), (2, -1)), (jpeg(kind("420")), plain()), ways_of_reading()):
+        bad = flipped_chunk(s, chunk, offset)  # the middle one leaves a stream that can be decoded
+        p = stub([bad, other], *io, status=1, order=0)
         says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
         check_result(p.result, [other])
 
@@ -914,8 +932,13 @@ def test_without_libjpeg():
 
 
 def test_jpeg_with_little_memory():
-    stores = [long_jpeg(), jpeg(kind("420"))]
-    right(stores, "--memory", "4M", memory=5 * least_memory(stores, "--memory", "4M") // 4)
+    stores = [long_jpeg(), plain_gray(), jpeg(kind("420"))]
+    for io in ways_of_reading():
+        least = least_memory(stores, *io, "--memory", "4M", "-j", 2)
+        right(stores, *io, "--memory", "4M", "-j", 2, memory=5 * least // 4)
+        p = stub(stores, *io, "--memory", "4M", "-j", 2, status=5, memory=1 << 16)
+        says(p.err, "(cuda:0)", "out of memory")
+        expect(not os.path.exists(p.result), "a result of nothing")
 
 
 def jpeg_streams(*counts):

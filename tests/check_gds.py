@@ -2,8 +2,8 @@
 
 import h5py
 
-from check_cuda import (STUB, calls_of, check_result, direct_reading, flipped_chunk, jpeg, kind, least_memory, long_jpeg, need_stub, on_host, right, rgb, stub)
-from check_jpeg import KINDS, WRONG, changed_store
+from check_cuda import STUB, calls_of, check_result, direct_reading, flipped_chunk, long_jpeg, need_stub, on_host, plain, plain_gray, rgb, right, stub
+from check_jpeg import changed_store
 from lib import *
 
 GDS = ("--io", "gds")
@@ -13,14 +13,6 @@ def need_direct_reading():
     need_stub()
     if not direct_reading():
         raise Skip("this file system has no direct reading")
-
-
-def plain():
-    return store(made("--size", "1100x2300", name="rgb-none"), "--codec", "none", "--stripe-rows", "240", "--group-bytes", "1")
-
-
-def plain_gray():
-    return store(made("--size", "900x1310", "--seed", "3", name="gray-none"), "--gray", "--codec", "none")
 
 
 def modes(p):
@@ -37,28 +29,6 @@ def test_results_are_right_and_name_the_way():
         says(run(H5SPEC, "info", p.result).out, word)
 
 
-def test_every_kind_of_tile():
-    need_direct_reading()
-    for name in KINDS:
-        p = right(jpeg(kind(name)), *GDS, "--json")
-        expect(on_host(p) == [0], "%s: %s tiles on the host", name, on_host(p))
-
-
-def test_slabs_in_any_order():
-    need_direct_reading()
-    stores = [long_jpeg(), plain_gray(), jpeg(kind("420")), plain()]
-    for order, j, devices in ((None, 1, 1), (0, 2, 1), (1, 16, 1), (0, 4, 2), (5, 5, 3)):
-        right(stores, *GDS, "--memory", "%dM" % (4 * devices), "-j", j, devices=devices, order=order)
-
-
-def test_tiles_left_to_the_host_and_chunks_left_out():
-    need_direct_reading()
-    for every, order, devices in ((1, None, 1), (3, 0, 1), (2, 4, 2)):
-        right([long_jpeg(), jpeg(kind("rgb"))], *GDS, refuse=every, order=order, devices=devices)
-    right(jpeg(made("--size", "1500x1900", name="tissue-jpeg"), "--tissue-only"), *GDS)
-    right(store(made("--size", "1500x1900", name="tissue-none"), "--tissue-only", "--codec", "none"), *GDS)
-
-
 def test_headers_too_long_for_the_device():
     # what the host gets of a tile ends within its header: libjpeg-turbo decodes it
     need_direct_reading()
@@ -68,19 +38,6 @@ def test_headers_too_long_for_the_device():
     expect(on_host(got) == [1], "%s tiles on the host", on_host(got))
     with h5py.File(want.result, "r") as f, h5py.File(got.result, "r") as g:
         expect((f["histogram"][()] == g["histogram"][()]).all(), "the histogram")
-
-
-def test_damage_is_found_on_the_device():
-    need_direct_reading()
-    for s in (jpeg(kind("rgb")), plain()):
-        for chunk, offset in ((0, 0), (1, 700), (2, -1)):
-            bad = flipped_chunk(s, chunk, offset)
-            p = stub([bad, plain_gray()], *GDS, status=1, order=0)
-            says(p.err, bad, "CRC mismatch in chunk at row 0, column %d of group 1" % chunk)
-            check_result(p.result, [plain_gray()])
-    for what, change in WRONG.items():
-        p = stub(changed_store(change), *GDS, status=1)
-        says(p.err, "cannot unpack chunk at row 0, column 1 of group 1")
 
 
 def test_what_cannot_be_read_says_why():
@@ -114,22 +71,6 @@ def test_only_what_a_machine_lacks_is_a_reason_to_skip():
 def test_the_arithmetic_of_crcs():
     need_stub()
     says(run(os.path.join(os.path.dirname(STUB), "gpu_crc"), "host").out, " 0 wrong")
-
-
-def test_little_device_memory():
-    need_direct_reading()
-    stores = [long_jpeg(), plain_gray()]
-    least = least_memory(stores, *GDS, "--memory", "4M", "-j", 2)
-    right(stores, *GDS, "--memory", "4M", "-j", 2, memory=5 * least // 4)
-    p = stub(stores, *GDS, "--memory", "4M", "-j", 2, status=5, memory=1 << 16)
-    says(p.err, "(cuda:0)", "out of memory")
-    expect(not os.path.exists(p.result), "a result of nothing")
-
-
-def test_all_is_released():
-    need_direct_reading()
-    j = calls_of([long_jpeg(), plain_gray(), jpeg(kind("420"))], *GDS, devices=2, refuse=5)
-    expect(j["not_released"] == 0 and j["pixels"] > 0, "%s", j)
 
 
 main(globals())
