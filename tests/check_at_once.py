@@ -1,7 +1,7 @@
 """h5spec run into a folder, several stores at once: results, messages and lists are those of one after the other."""
 import itertools
 
-from check_many import alive, bytes_of, expect_gone, large, members, small
+from check_many import alive, expect_gone, large, members, small
 from lib import *
 
 STUB = os.path.join(BUILD, "tests", "h5spec_stub")
@@ -98,7 +98,7 @@ def facts_of(path):
 
 def results_in(out):
     paths = {name: os.path.join(out, name) for name in sorted(os.listdir(out))}
-    return {name: facts_of(path) if name.endswith(".h5") else bytes_of(path) for name, path in paths.items()}
+    return {name: facts_of(path) if name.endswith(".h5") else bytes_in(path) for name, path in paths.items()}
 
 
 def facts(p, out):
