@@ -7,7 +7,7 @@ from lib import *
 
 
 def slide(mpp="0.2500"):
-    return made("--size", "2400x1600", "--levels", "3", "--mpp", mpp, name="pyramid")
+    return made("--size", "1200x800", "--levels", "3", "--mpp", mpp, name="pyramid")
 
 
 def converted(*options, path=None, status=0):
@@ -61,9 +61,7 @@ def test_resolutions_that_no_scanner_has():
                                ("50", 50, None), ("0.05", 0.05, None), ("0.0274", 0.0274, "which no light microscope resolves"),
                                ("0.02", 0.02, "which no light microscope resolves")):
         for more, got in (((), mpp), (("--mpp-override", "0.5"), 0.5)):
-            out = os.path.join(tmp(), "s.h5")
-            p = run(WSI2H5, "--json", "-o", out, *more, slide(stated))
-            (j,) = json_lines(p.out)
+            _, p, j = convert(made("--size", "300x200", "--mpp", stated), *more)
             expect(j["mpp_x"] == j["mpp_y"] == got, "%s: %s", stated, j)
             lines = [line for line in p.err.splitlines() if " um per px" in line]
             expect(len(lines) == (words is not None and not more), "%s: %s", stated, lines)
@@ -128,7 +126,7 @@ def test_a_slide_without_resolution_does_not_join_two_others():
 
 def test_merge_leaves_out_a_slide_before_it_judges_it():
     """What another resolution brings along does not stop the merge: missing groups, the same slide at another level."""
-    s = made("--size", "2400x1600", "--levels", "3", "--mpp", "0.25", name="a-pyramid")
+    s = made("--size", "1200x1200", "--levels", "3", "--mpp", "0.25", name="a-pyramid")
     coarse = os.path.join(tmp(), "b-coarse.h5")
     run(WSI2H5, "-q", "--level", "1", "-o", coarse, s)
     folder, _ = each([store(s), coarse], "--duplicates", "count")
@@ -223,7 +221,7 @@ def test_results_keep_the_resolution():
 
 
 def test_levels_of_different_downsample_in_one_result():
-    pyramid = made("--size", "4800x3200", "--levels", "2", "--mpp", "none", name="levels")
+    pyramid = made("--size", "1200x1200", "--levels", "2", "--mpp", "none", name="levels")
     other = made("--size", "700x700", "--mpp", "none", name="other")
     out = os.path.join(tmp(), "r.h5")
     p = run(H5SPEC, "run", "--device", "cpu", "-o", out, store(pyramid, "--level", "1"), store(other), status=1)
