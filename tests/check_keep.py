@@ -195,7 +195,7 @@ def test_only_a_prefix_of_the_system_reaches_beyond_it():
     """And make uninstall leaves nothing of it, except folders of the system."""
     if SAN:
         raise Skip("builds are tried without sanitizers")
-    for prefix, beyond in (("/usr", True), ("/usr/local", True), ("/opt/a b", False), ("/home/x/.local", False), ("/usr/local/x", False), ("/x /usr", False)):
+    for prefix, beyond in (("/usr", True), ("/usr/local", True), ("/opt/a b", False), ("/usr/local/x", False), ("/x /usr", False)):
         d = tmp()
         out = make_install("DESTDIR=" + d, "PREFIX=" + prefix).out
         expect(("not written: the plug-in folder of HDF5; h5spec info STORE prints" in out) == (not beyond), "%s: %s", prefix, out)
