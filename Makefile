@@ -166,7 +166,8 @@ lint-gcc:
 	@$(MAKE) -s --no-print-directory CC=gcc CUDA=0 SAN= B=build/analyzer WERROR=1 CFLAGS='-O1 -g -fanalyzer \
 	  $(patsubst %,-Wno-analyzer-%,malloc-leak null-dereference null-argument use-of-uninitialized-value)' all
 lint-man:
-	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1); [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
+	@for f in $(MAN); do w=$$(groff -man -Tutf8 -ww -z $$f 2>&1; ! command -v mandoc >/dev/null || mandoc -T lint $$f); \
+	  [ -z "$$w" ] || { echo "$$w"; exit 1; }; done
 # other versions format differently
 SOURCES_IN_FORM = $(shell find common convert process cuda tests -name '*.[ch]' -o -name '*.cu*')
 lint-format:
