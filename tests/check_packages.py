@@ -97,10 +97,6 @@ def test_manual_pages_of_the_scripts():
         ours = set(re.findall(r"--[a-z][\w-]+", "\n".join(line for line in page.replace("\\-", "-").splitlines()
                                                          if line.startswith(("\\fB--", "\\fB-o", "\\fB-h", ".B --")))))
         expect(theirs and ours == theirs, "%s.1: %s", name, ours ^ theirs)
-        for tool, argv in (("groff", ("-man", "-Tutf8", "-ww", "-z")), ("mandoc", ("-T", "lint"))):
-            if shutil.which(tool):
-                p = run(tool, *argv, os.path.join(ROOT, "scripts/man", name + ".1"))
-                expect(p.out + p.err == "", "%s", p.out + p.err)
 
 
 def test_folder_of_plug_ins():
