@@ -6,8 +6,7 @@ bench_cohorts.py [options] TISSUE... [--judge PICTURE...] [--pen PICTURE...]
                      cohorts of one tissue
     --judge PICTURE  pictures that no rule was chosen by: each kind of defect on these, too
     --pen PICTURE    pictures of pen, laid over tissue
-    --only PART      `cohorts`, `kinds` or `good` (the first two)
-    --goods N        good slides of each picture, for `good` (150)
+    --only PART      `cohorts` or `kinds` (both)
     --real FOLDER    in place of TISSUE: pictures of one data set are a group (real_cohorts.py)
     --glass          these pictures on made glass, as slides
     --draws N        slides of each kind of defect (2); --groups N: random groups of 12, 20 and 40 (10); --kinds RE: only these
@@ -19,8 +18,7 @@ A slide has 1,400 x 1,400 px: a mirrored mosaic of a random part of the picture 
 Good slides differ in stain (optical density +-7 %), sharpness (Gaussian of 0 to 0.35 px) and noise (0.8 to 1.2 gray
 levels), and are JPEG tiles of quality 80, 4:2:0. Defects are planted before noise and compression. Prints one table per
 cohort, with every miss; and one of all kinds of defects, a slide of each alone beside 50 good ones of its tissue: is it for
-review, and does the strongest reason name the defect? `good`: how many flags good slides get, in groups of 20 to N, per
-number and group, and how many slides of N are not passed. Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
+review, and does the strongest reason name the defect? Needs Pillow and SciPy. tests/FIGURES.md has the tables and the pictures' licences.
 """
 import argparse
 import csv
@@ -105,10 +103,6 @@ def tissue_point(tissue, rng):
 def half(rgb, rng, sigma):
     where = np.arange(SIZE)[:, None, None] >= SIZE // 2
     return np.where(where, blur(rgb, sigma), rgb)
-
-
-def spot(rgb, tissue, rng, sigma=3):
-    return np.where(disc(*tissue_point(tissue, rng), 220)[..., None], blur(rgb, sigma), rgb)
 
 
 def pen(rgb, tissue, rng, pens):
@@ -279,7 +273,7 @@ def plant(defect, rgb, tissue, rng, pens):
     if defect in KINDS:
         return KINDS[defect][0](rgb, tissue, rng)
     return {"half at 3": lambda: half(rgb, rng, 3), "pen": lambda: pen(rgb, tissue, rng, pens),
-            "fold and bubble": lambda: fold_and_bubble(rgb, tissue, rng), "disc": lambda: spot(rgb, tissue, rng),
+            "fold and bubble": lambda: fold_and_bubble(rgb, tissue, rng),
             "scanner 2": lambda: scanner_2(rgb, 1), "scanner 2, weak": lambda: scanner_2(rgb, 0.5)}.get(defect, lambda: rgb)()
 
 
@@ -357,7 +351,7 @@ class Work:
         with open(page, encoding="utf-8") as f:
             text = f.read()
         kinds = [p.split("</p>")[0].split(">", 1)[1] for p in text.split('<p class="clusters"')[1:]]
-        self.unusual, self.scored = map(int, re.search(r'id="chance">(\d+) numbers? of (\d+)', text).groups())
+        self.unusual = int(re.search(r'id="chance">(\d+) numbers? of', text)[1])
         return rows, kinds
 
 
@@ -420,44 +414,21 @@ def print_kinds(work, kinds=KINDS):
     return columns, false
 
 
-def print_good(work, sizes=(20, 40, 60, 100)):
-    """Of good slides alone: flags per number and group, and the slides that are not passed."""
-    print("\n## good slides\n| picture | %s | all | not passed |\n| --- %s|" % (" | ".join(map(str, sizes)), "| --- " * (len(sizes) + 2)))
-    for t, path in enumerate(work.o.tissue):
-        good = [work.make(t, "good", k) for k in range(work.o.goods)]
-        work.compute(good)
-        flags = []
-        for size in (*sizes, len(good)):
-            groups = [good[k:k + size] for k in range(0, len(good) - size + 1, size)]
-            of = []
-            for names in groups:
-                rows = work.report(names, False)[0]
-                of.append(work.unusual / (work.scored / size))
-            flags.append(np.mean(of) if of else np.nan)
-        false = [n for n in good if rows[n]["verdict"] != "pass"]
-        print("| %s | %s | %d of %d |" % (os.path.basename(path), " | ".join("%.2f" % f for f in flags), len(false), len(good)))
-        for n in false:
-            print("%s, FALSE: %s" % (n, rows[n]["reasons"][:200]))
-
-
 def run_cohorts(w, many):
-    good = [w.make(0, "good", k) for k in range(52)]
+    good = [w.make(0, "good", k) for k in range(GOOD)]
     bad = [w.make(0, d, 0) for d in BAD]
-    discs = [w.make(0, "disc", k) for k in range(8)]
     second = [w.make(0, "scanner 2", k) for k in range(10)]
     weak = [w.make(0, "scanner 2, weak", k) for k in range(10)]
-    slight = {s: [w.make(0, "blur %g" % s, k) for k in range(6)] for s in (0.75, 1.0)}
+    slight = [w.make(0, "blur 0.75", k) for k in range(6)]
     mixed = [w.make(k % many, "good", k // many) for k in range(GOOD)]
     mixed_bad = [w.make(k % many, d, 1) for k, d in enumerate(BAD)]
-    w.compute(sorted(set(good + bad + discs + second + weak + slight[0.75] + slight[1.0] + mixed + mixed_bad)))
-    judge(w, "H, one tissue (at least 9 of 10, at most 1 false)", good[:GOOD], bad)
+    w.compute(sorted(set(good + bad + second + weak + slight + mixed + mixed_bad)))
+    judge(w, "H, one tissue (at least 9 of 10, at most 1 false)", good, bad)
     judge(w, "M, %d tissues" % many, mixed, mixed_bad)
     judge(w, "M, grouped by tissue (10 of 10)", mixed, mixed_bad, True)
-    judge(w, "D, discs of 440 px at sigma 3 (7 of 8)", good, discs)
-    judge(w, "S, 10 of 60 from scanner 2 (said)", good[:GOOD], second)
-    judge(w, "S, scanner 2 weak (said)", good[:GOOD], weak)
-    judge(w, "B, slides blurred at sigma 0.75 (4 of 6)", good[:GOOD], slight[0.75])
-    judge(w, "B, slides blurred at sigma 1", good[:GOOD], slight[1.0])
+    judge(w, "S, 10 of 60 from scanner 2 (said)", good, second)
+    judge(w, "S, scanner 2 weak (said)", good, weak)
+    judge(w, "B, slides blurred at sigma 0.75 (4 of 6)", good, slight)
 
 
 def main():
@@ -470,8 +441,7 @@ def main():
     p.add_argument("--kinds", default=None)
     p.add_argument("--judge", nargs="*", default=[])
     p.add_argument("--pen", nargs="*", default=[])
-    p.add_argument("--only", choices=("cohorts", "kinds", "good"))
-    p.add_argument("--goods", type=int, default=150)
+    p.add_argument("--only", choices=("cohorts", "kinds"))
     p.add_argument("--keep", default=None)
     p.add_argument("--build", default="build")
     p.add_argument("--seed", type=int, default=1)
@@ -488,8 +458,6 @@ def main():
         run_cohorts(w, min(3, chosen))
     if o.only in (None, "kinds"):
         print_kinds(w)
-    if o.only == "good":
-        print_good(w)
 
 
 if __name__ == "__main__":
