@@ -66,14 +66,6 @@ def test_kinds_are_found_in_right_words():
     says(text.getvalue(), "| glass only | right |", "of 4 |", "of 14 |")
 
 
-def test_flags_of_good_slides_are_counted():
-    cohorts, work = begun(goods=14)
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        cohorts.print_good(work, (12,))
-    expect(re.search(r"\| made.png \| \d[.]\d\d \| \d[.]\d\d \| \d of 14 \|", text.getvalue()), "%s", text.getvalue())
-
-
 def test_real_pictures_are_a_group():
     """Each slide is another picture; defects are in pictures that are not among the good ones."""
     cohorts = bench()
