@@ -4,6 +4,8 @@
  *
  *   jpeg_tiles SLIDE            writes u8 [tiles][rows][cols][3] to stdout, in the tiles' order
  *   jpeg_tiles SLIDE own        the same; libjpeg finds out itself which colours a stream has
+ *   jpeg_tiles SLIDE luma       writes i16 [blocks][10] instead: of each luma block the first ten
+ *                               coefficients in zigzag order, as they are quantised
  *   jpeg_tiles SLIDE time N     decodes all tiles N times at 1/8; prints the seconds of the best
  *
  * Independent of the code under test: libtiff and libjpeg only. Missing tiles are left out.
@@ -11,6 +13,7 @@
 #include <stdio.h> /* before jpeglib.h */
 
 #include <jpeglib.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
@@ -68,8 +71,7 @@ static void free_slide(struct slide *s)
 }
 
 /* libjpeg's own errors end the program. */
-static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k,
-                   unsigned scale, unsigned char *out)
+static void open_tile(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k)
 {
     if (s->tables) {
         jpeg_mem_src(d, s->tables, s->tables_bytes);
@@ -77,6 +79,12 @@ static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint
     }
     jpeg_mem_src(d, s->bytes[k], s->n[k]);
     jpeg_read_header(d, TRUE);
+}
+
+static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k,
+                   unsigned scale, unsigned char *out)
+{
+    open_tile(d, s, k);
     if (!s->own)
         d->jpeg_color_space = s->ycbcr ? JCS_YCbCr : JCS_RGB;
     d->out_color_space = JCS_RGB;
@@ -87,6 +95,25 @@ static void decode(struct jpeg_decompress_struct *d, const struct slide *s, uint
         jpeg_read_scanlines(d, &row, 1);
     }
     jpeg_finish_decompress(d);
+}
+
+static int put_luma(struct jpeg_decompress_struct *d, const struct slide *s, uint32_t k)
+{
+    static const int zigzag[10] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24};
+    open_tile(d, s, k);
+    jvirt_barray_ptr *all = jpeg_read_coefficients(d);
+    int16_t out[10];
+    int bad = 0;
+    for (JDIMENSION y = 0; y < d->comp_info->height_in_blocks; y++) {
+        JBLOCKARRAY row = d->mem->access_virt_barray((j_common_ptr)d, all[0], y, 1, FALSE);
+        for (JDIMENSION x = 0; x < d->comp_info->width_in_blocks; x++) {
+            for (int z = 0; z < 10; z++)
+                out[z] = row[0][x][zigzag[z]];
+            bad |= fwrite(out, sizeof out, 1, stdout) != 1;
+        }
+    }
+    jpeg_finish_decompress(d);
+    return bad;
 }
 
 static double seconds(void)
@@ -103,8 +130,9 @@ int main(int argc, char **argv)
     struct jpeg_error_mgr e;
     const int times = argc == 4 ? atoi(argv[3]) : 0;
     double best = 1e9;
+    const int luma = argc == 3 && !strcmp(argv[2], "luma");
     s.own = argc == 3 && !strcmp(argv[2], "own");
-    if (argc != 2 && argc != 4 && !s.own)
+    if (argc != 2 && argc != 4 && !s.own && !luma)
         return 2;
     if (read_slide(&s, argv[1]))
         return 1;
@@ -116,6 +144,10 @@ int main(int argc, char **argv)
         const double begun = seconds();
         for (uint32_t k = 0; k < s.tiles; k++) {
             if (s.n[k] == 0)
+                continue;
+            if (luma && put_luma(&d, &s, k))
+                return 1;
+            if (luma)
                 continue;
             decode(&d, &s, k, times ? 8 : 1, out);
             if (!times && fwrite(out, 1, bytes, stdout) != bytes)
