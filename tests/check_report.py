@@ -1150,7 +1150,7 @@ NO_PICTURES = "No pictures fit into --max-size."
 
 
 def large_maps():
-    return results("--slides", "400", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
+    return results("--slides", "200", "--windows", "120x80", "--window", "64", "--stride", "32", "--blurred", "5")
 
 
 def test_the_order_of_files_leaves_out_no_pictures():
@@ -1165,14 +1165,14 @@ def test_the_order_of_files_leaves_out_no_pictures():
 @later("ci")
 def test_pictures_fit():
     path = large_maps()
-    for size, note in ((20 << 20, ""), (3 << 20, ""), (1 << 20, SOME_PICTURES), (150000, NO_PICTURES)):
+    for size, note in ((20 << 20, ""), (3 << 19, ""), (1 << 19, SOME_PICTURES), (120000, NO_PICTURES)):
         page, _ = report("--max-size", str(size), path)
         expect(os.path.getsize(page) <= size, "%d bytes, not %d", os.path.getsize(page), size)
         text = text_in(page)
         expect(json.loads(block(text, "pictures"))["note"] == note, "%d: another note than %r", size, note)
         expect(('id="p0"' in text) == (note != NO_PICTURES), "%d: pictures", size)
     text = text_in(report("--max-size", "0", path)[0])
-    expect('id="p0"' not in text and text.count("<tr><td>made-") == 400, "0: no pictures, no limit")
+    expect('id="p0"' not in text and text.count("<tr><td>made-") == 200, "0: no pictures, no limit")
 
 
 def test_pictures_shrink_before_anything_else_goes():
@@ -1193,7 +1193,7 @@ def test_pictures_shrink_before_anything_else_goes():
 @later("ci")
 def test_a_small_page_leaves_out_what_it_can():
     """No picture fits: first rows of the plain table go, then a warning names the size."""
-    path = results("--slides", "400", "--windows", "60x40", "--blurred", "5")
+    path = results("--slides", "200", "--windows", "60x40", "--window", "64", "--stride", "32", "--blurred", "5")
     without = os.path.getsize(report("--max-size", "0", path)[0])
     whole = os.path.getsize(report("--max-size", str(without + 10000), path)[0])  # its foot has the command line
     rows = {}
@@ -1203,17 +1203,17 @@ def test_a_small_page_leaves_out_what_it_can():
         size, text = os.path.getsize(page), text_in(page)
         rows[limit] = text.count("<tr><td>made-")
         expect((size <= limit) == (limit > 65536), "%d bytes, not %d", size, limit)
-        expect(("a plain table of the slides that do not pass" in text) == (rows[limit] < 400), "%d: %d rows", limit, rows[limit])
+        expect(("a plain table of the slides that do not pass" in text) == (rows[limit] < 200), "%d: %d rows", limit, rows[limit])
         warning = "%s: %d bytes, more than --max-size 65536; a page of these slides cannot be smaller" % (page, size)
         expect((warning in p.err) == (limit == 65536), "%d: %s", limit, p.err)
         if limit not in (whole, 65536):
             continue
         with opened(page) as b:
-            says(b.text("#count")[0], "400 of 400 slides")
+            says(b.text("#count")[0], "200 of 200 slides")
             b.key("Enter")
             equal({"heads": b.text("#dialog h3")}, {"heads": ["Numbers"]}, "dialog")
             b.is_clean()
-    expect(rows[whole] == 400 and 5 <= rows[whole - 1] < 100, "%s", rows)
+    expect(rows[whole] == 200 and 5 <= rows[whole - 1] < 100, "%s", rows)
 
 
 # --- corpora ---
@@ -1253,7 +1253,7 @@ def opened(path, **kw):
 
 def test_the_page_says_which_pictures_are_left_out():
     path = large_maps()
-    for size, note in ((1 << 20, SOME_PICTURES), (150000, NO_PICTURES)):
+    for size, note in ((1 << 19, SOME_PICTURES), (120000, NO_PICTURES)):
         with opened(report("--max-size", str(size), path)[0]) as page:
             expect(note in page.text(".keys"), "%d: %s", size, page.text(".keys"))
 
