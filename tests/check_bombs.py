@@ -6,6 +6,7 @@ import threading
 
 from check_j2k import changed_chunk
 from lib import *
+from pictures import png_file
 from tiffpatch import BITS, DESCRIPTION, Pages
 
 MOST = 200  # MiB of any run here
@@ -28,21 +29,13 @@ def frugal(*argv, status=0, timeout=60):
 
 # --- PNG ---
 
-def png(cols, rows, colour, bits, *chunks):
-    """A PNG file. Chunks: (type, data), between its head and its end."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", cols, rows, bits, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*c) for c in ((b"IHDR", head),) + chunks + ((b"IEND", b""),))
-
-
 def test_texts_in_a_png_are_not_unpacked():
     # 60 texts took 494 MiB, and 900 never ended
     rows = zlib.compress(bytes(301 * 300))
     packed = zlib.compress(b"x" * 7900000, 9)
     for kind, data in ((b"zTXt", b"a\0\0" + packed), (b"iTXt", b"a\0\1\0\0\0" + packed), (b"tEXt", b"a\0" + b"x" * 100000), (b"eXIf", b"II*\0" + bytes(100000)),
                        (b"sPLT", b"a\0\10" + bytes(600000)), (b"qqQq", bytes(100000)), (b"iCCP", b"a\0\0" + packed)):
-        path = file_of("a.png", png(300, 300, 0, 8, *[(kind, data)] * 100, (b"IDAT", rows)))
+        path = file_of("a.png", png_file(300, 300, 0, 8, *[(kind, data)] * 100, (b"IDAT", rows)))
         frugal(WSI2H5, "-q", "--codec", "none", "-o", os.path.join(tmp(), "a.h5"), path)
         frugal(WSI2H5, "-q", "--codec", "none", "--tissue-mask", path, "-o", os.path.join(tmp(), "a.h5"), made("--size", "600x600"))
 
@@ -50,7 +43,7 @@ def test_texts_in_a_png_are_not_unpacked():
 def test_a_large_picture_of_one_colour_is_valid():
     # it was called too small for its pixels, as if each channel were stored
     cols, rows = 1000, 8300
-    path = file_of("a.png", png(cols, rows, 3, 1, (b"PLTE", b"\xdc\xb4\xc8"), (b"IDAT", zlib.compress(bytes((1 + cols // 8) * rows), 9))))
+    path = file_of("a.png", png_file(cols, rows, 3, 1, (b"PLTE", b"\xdc\xb4\xc8"), (b"IDAT", zlib.compress(bytes((1 + cols // 8) * rows), 9))))
     expect(os.path.getsize(path) < 3 * cols, "of no use: %d bytes", os.path.getsize(path))
     out = store(path)
     expect((pixels(out) == (0xdc, 0xb4, 0xc8)).all(), "pixels")

@@ -1,4 +1,4 @@
-"""Reads the PNG pictures of pages without a library."""
+"""Reads the PNG pictures of pages, and makes PNG files, without a library."""
 import struct
 import zlib
 
@@ -29,3 +29,11 @@ def png(data):
         rows[y, 1:] = row
     expect(rows[:, 1:].max() < len(out[b"PLTE"]) // 3, "colours that the palette lacks")
     return rows[:, 1:], [c for c in out if c not in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")]
+
+
+def png_file(cols, rows, colour, bits, *chunks):
+    """A PNG file. Chunks: (type, data), between its head and its end."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", cols, rows, bits, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*c) for c in ((b"IHDR", head),) + chunks + ((b"IEND", b""),))
