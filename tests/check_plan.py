@@ -18,9 +18,8 @@ def near(got, want):
 
 
 def test_plan_by_numbers_computed_by_hand():
-    # 100 Mpx per slide; 10 Mpx/s per core; converting reads and writes 2 GB per slide
-    rates = ("--size 10000x10000 --mp-per-core 10 --windows-per-core 100 --slide-bytes 10 --store-bytes 10 --start 0 --per-slide 0 "
-             "--per-result 0 --merge 0 --task-cores 1 --storage 1T").split()
+    # 100 Mpx per slide; 10 Mpx/s per core; converting reads (0.19 B per px) and writes 2 GB per slide; 0.02 s per slide and phase
+    rates = "--size 10000x10000 --mp-per-core 10 --windows-per-core 100 --store-bytes 19.81 --start 0 --task-cores 1 --storage 1T".split()
     n, sizes = 77 * 77, os.path.join(tmp(), "sizes")
     open(sizes, "w").write("10000x10000\n20000x10000\n")
     for options, phase, seconds, bound in (
@@ -29,7 +28,7 @@ def test_plan_by_numbers_computed_by_hand():
             ("--slides 5 --cores 4", "convert", 20, ""),  # the fifth is alone
             ("--slides 4 --cores 4 --start 3", "convert", 13, ""),
             ("--slides 10 --tasks 2 --cores 4 --start 3", "convert", 3 + 5 * 10, ""),  # a start per task, and two of four places are idle
-            ("--slides 10 --tasks 2 --cores 2 --merge 3 --per-slide 1 --per-result 4", "all", 5 * 11 + 5 * (4 + n / 100) + 10 * 3, ""),
+            ("--slides 900 --size 600x600 --tasks 2 --cores 2", "all", 450 * (0.02 + 0.036) + 450 * (0.02 + 9 / 100) + 900 * 0.02, ""),
             ("--slides 8 --gpus 2 --gpu-nodes 2 --windows-per-gpu 1000", "process", 2 * n / 1000, ""),
             ("--sizes %s --cores 2 --storage 300M" % sizes, "convert", 20, "")):  # the second slide, or 6 GB at 0.3 GB/s
         found = planned(*rates, *options.split())[phase]
@@ -55,7 +54,7 @@ def test_plan_takes_the_rates_of_a_run():
                               "store_bytes": 1, "seconds": seconds})
     open(out + "/logs/1.1.jsonl", "w").writelines(json.dumps(line) + "\n" for line in lines)
     open(sizes, "w").write("600x600\n" * 1000)
-    p = planned("--measured", out, "--sizes", sizes, "--cores", "1", "--task-cores", "1", "--storage", "1T", "--start", "0", "--merge", "0")
+    p = planned("--measured", out, "--sizes", sizes, "--cores", "1", "--task-cores", "1", "--storage", "1T", "--start", "0")
     near(p["convert"][0], 1000 * (1.1 + 0.36))
     near(p["process"][0], 1000 * (1.2 + 9 / 100))
     says(plan("--measured", tmp(), status=1).err, "no run")
