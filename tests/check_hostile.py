@@ -107,15 +107,6 @@ def test_a_link_to_a_slide_that_cannot_be_decoded():
         says(p.err, path, "a link is damaged")
 
 
-def test_name_of_an_attribute_that_ends_early():
-    """HDF5 rejects it, and then crashes in what it frees."""
-    def change(data):
-        at = data.index(b"openslide.level[0].width\0")
-        data[at + 3:at + 11] = bytes(8)
-    path = forged(store(made("--container", "philips", "--size", "600x500")), change)
-    says(run(H5SPEC, "verify", path, status=1).err, path, "an attribute is damaged")
-
-
 def test_chunks_that_unpack_to_less():
     """HDF5 takes whatever its filter returns for a whole chunk, and reads beyond it."""
     slide = made("--size", "300x4200", "--tile", "64", name="tall")  # libdeflate packs nothing below 55 bytes
@@ -167,24 +158,6 @@ def messages(data, at):
     return found
 
 
-def test_repeated_messages():
-    """Of two layouts HDF5 uses the first; the last was checked."""
-    with h5py.File(small(), "r") as f:
-        at = h5py.h5o.get_info(f["tissue/mask"].id).addr
-
-    def change(data):
-        data[messages(data, at)[5]] = 8  # the fill value becomes a second layout
-    says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "repeats a message")
-
-
-def test_index_of_chunks_that_contradicts_the_filters():
-    """HDF5 reads sizes that were never set, or beyond the index."""
-    for at, value in ((5, 0), (6, 13)):  # entries without filters; entries with smaller sizes
-        def change(data):
-            data[index_of_chunks(data) + at] = value
-        says(run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20).err, "does not match the shape")
-
-
 def test_a_target_with_a_superblock_extension():
     out = tmp()
     path = os.path.join(out, "small.h5")
@@ -195,16 +168,10 @@ def test_a_target_with_a_superblock_extension():
     expect(open(path, "rb").read() == data, "it was replaced")
 
 
-def test_fill_value_that_is_larger_than_its_message():
-    """HDF5 1.10 reads beyond the message."""
-    def change(data):
-        with h5py.File(small(), "r") as f:
-            at = h5py.h5o.get_info(f["groups/00001/pixels"].id).addr
-        fill = re.search(rb"\x03[\x20-\x3f]\x01\0\0\0\xff", data[at:at + 500])
-        struct.pack_into("<I", data, at + fill.start() + 2, 200)
-    path = forged(small(), change)
-    for argv in (["verify"], ["run", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5")]):
-        says(run(H5SPEC, *argv, path, status=1, timeout=20).err, path, "a fill value is damaged")
+def address(name):
+    """Where the header of an object begins."""
+    with h5py.File(small(), "r") as f:
+        return h5py.h5o.get_info(f[name].id).addr
 
 
 def index_of_chunks(data):
@@ -215,12 +182,54 @@ def index_of_chunks(data):
     return at
 
 
-def test_index_of_chunks_that_is_too_short():
-    """HDF5 reads beyond the index if the shape promises more chunks."""
+def in_index(at, form, value):
+    return lambda data: struct.pack_into(form, data, index_of_chunks(data) + at, value)
+
+
+def second_layout(data):
+    data[messages(data, address("tissue/mask"))[5]] = 8  # the fill value becomes one
+
+
+def large_fill_value(data):
+    at = address("groups/00001/pixels")
+    fill = re.search(rb"\x03[\x20-\x3f]\x01\0\0\0\xff", data[at:at + 500])
+    struct.pack_into("<I", data, at + fill.start() + 2, 200)
+
+
+def index_of_associated(data):
+    at = address("associated")
+    expect(data[at:at + 4] == b"OHDR" and data[at + 25:at + 33] == b"\xff" * 8, "not the address of an index")
+    data[at + 25] = 0
+
+
+OBJECTS = {  # what is changed of an object: how, words, the commands that read it
+    "a second layout, the first of which HDF5 uses": (second_layout, "repeats a message", "verify"),
+    # HDF5 reads sizes that were never set, or beyond the index
+    "entries without filters": (in_index(5, "<B", 0), "does not match the shape", "verify"),
+    "entries with smaller sizes": (in_index(6, "<B", 13), "does not match the shape", "verify"),
+    "fewer chunks than the shape promises": (in_index(8, "<Q", 4), "index of chunks does not match the shape", "verify"),
+    "a fill value larger than its message": (large_fill_value, "a fill value is damaged", "verify run"),  # HDF5 1.10 reads beyond the message
+    # info asked HDF5 for "associated/thumbnail" without a look at the header of the group
+    "the index of the group of the thumbnail": (index_of_associated, "associated is damaged", "info"),
+}
+
+
+def test_forged_objects():
+    for name, (change, words, commands) in OBJECTS.items():
+        path = forged(small(), change)
+        for command in commands.split():
+            more = ["--device", "cpu", "-o", os.path.join(tmp(), "r.h5")] if command == "run" else []
+            err = run(H5SPEC, command, *more, path, status=1, timeout=20).err
+            expect(path in err and words in err, "%s: %s: %s", command, name, err)
+
+
+def test_name_of_an_attribute_that_ends_early():
+    """HDF5 rejects it, and then crashes in what it frees."""
     def change(data):
-        struct.pack_into("<Q", data, index_of_chunks(data) + 8, 4)
-    p = run(H5SPEC, "verify", forged(small(), change), status=1, timeout=20)
-    says(p.err, "index of chunks does not match the shape")
+        at = data.index(b"openslide.level[0].width\0")
+        data[at + 3:at + 11] = bytes(8)
+    path = forged(store(made("--container", "philips", "--size", "600x500")), change)
+    says(run(H5SPEC, "verify", path, status=1).err, path, "an attribute is damaged")
 
 
 def header_of(path, name):
@@ -457,16 +466,6 @@ def test_large_heaps_and_trees_are_read():
     run(H5SPEC, "verify", path)
     for n in (9, 45, 46, 700):
         says(run(H5SPEC, "verify", slides(n)).err, "1 valid")
-
-
-def test_forged_group_of_the_thumbnail():
-    """info once asked HDF5 for "associated/thumbnail" without a look at the header of the group."""
-    def change(data):
-        with h5py.File(small(), "r") as f:
-            at = h5py.h5o.get_info(f["associated"].id).addr
-        expect(data[at:at + 4] == b"OHDR" and data[at + 25:at + 33] == b"\xff" * 8, "not the address of an index")
-        data[at + 25] = 0
-    says(run(H5SPEC, "info", forged(small(), change), status=1, timeout=20).err, "associated is damaged")
 
 
 # --- files that another program has touched ---
