@@ -132,17 +132,6 @@ def test_groups_follow_the_budget():
         expect(f.attrs["group_count"] == 3, "groups")
 
 
-def test_missing_tile():
-    slide = made("--size", "900x700", "--levels", "2", "--missing", "1,2", name="missing")
-    out = tmp()
-    says(run(WSI2H5, "-o", out, slide).err, slide, "1 tile is empty in the file (never scanned)")
-    with h5py.File(os.path.join(out, "missing.h5"), "r") as f:
-        check_layout(f)
-        status = f["groups/00001/tile_status"][()]
-        expect(status[2, 1] == 1 and (status != 0).sum() == 1, "status %s", status)
-        expect((f["pixels"][480:700, 240:480] == 255).all(), "not the background's colour")
-
-
 def test_h5dump_reads_the_pixels_without_a_plug_in():
     slide = made("--size", "300x200")
     out = os.path.join(tmp(), "raw")
@@ -162,22 +151,6 @@ def test_attributes_of_a_slide():
         expect(text["vendor"] == "aperio" and text["codec"] == "deflate", "vendor, codec")
         expect(len(text["quickhash"]) == 64 and text["creator"].startswith("wsi2h5 "), "quickhash")
         expect(text["reader"] == "svs" and a["level"] == 0 and a["channels"] == 3, "reader")
-
-
-IDENTIFYING = ["Patient^Doe", "Case 4711", "12/29/09", "09:59:15", "b414003d", "0815", "SS1302"]
-
-
-def test_nobody_can_be_identified():
-    path = store(made("--size", "300x200"))
-    with h5py.File(path, "r") as f:
-        text = " ".join("%s=%s" % (k, v) for k, v in f["properties"].attrs.items())
-        for word in IDENTIFYING:
-            expect(word not in text, "%s is in the properties", word)
-        expect("aperio.AppMag" in f["properties"].attrs, "harmless properties are kept")
-        expect(sorted(f["associated"]) == ["thumbnail"], "associated %s", sorted(f["associated"]))
-    data = bytes_in(path)
-    for word in IDENTIFYING:
-        expect(word.encode() not in data, "%s is in the file", word)
 
 
 def test_which_reader_it_was():
