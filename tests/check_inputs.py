@@ -3,6 +3,7 @@ import struct
 
 import h5py
 
+from dicomfile import UNDEFINED, element, sequence
 from lib import *
 
 
@@ -94,28 +95,17 @@ def test_help_states_the_rule():
 
 # --- series ---
 
-def element(group, number, vr, value, length=None):
-    head = struct.pack("<HH2s", group, number, vr)
-    n = len(value) if length is None else length
-    return head + (struct.pack("<HI", 0, n) if vr in (b"SQ", b"OB", b"UN") else struct.pack("<H", n)) + value
-
-
-def uid(text):
-    return text.encode() + b"\0" * (len(text) % 2)
-
-
 def dicom(series, syntax="1.2.840.10008.1.2.1", nested=b""):
     """The head of a DICOM file."""
-    meta = element(2, 1, b"OB", b"\0\1") + element(2, 0x10, b"UI", uid(syntax))
-    data = element(8, 0x60, b"CS", b"SM") + nested + element(0x10, 0x10, b"PN", b"NOBODY")
-    data += element(0x20, 0xd, b"UI", uid("1.2.3")) + element(0x20, 0xe, b"UI", uid(series))
+    meta = element(0x00020001, b"OB", b"\0\1") + element(0x00020010, b"UI", syntax)
+    data = element(0x00080060, b"CS", b"SM") + nested + element(0x00100010, b"PN", b"NOBODY")
+    data += element(0x0020000d, b"UI", "1.2.3") + element(0x0020000e, b"UI", series)
     return b"\0" * 128 + b"DICM" + meta + data
 
 
-ITEM, ITEM_END, END = (struct.pack("<HHI", 0xfffe, n, length) for n, length in
-                       ((0xe000, 0xffffffff), (0xe00d, 0), (0xe0dd, 0)))
-# a sequence and an item of undefined length, with a series of another slide inside
-NESTED = element(8, 0x1140, b"SQ", ITEM + element(0x20, 0xe, b"UI", uid("9.9")) + ITEM_END + END, 0xffffffff)
+# with a series of another slide inside
+NESTED = sequence(0x00081140, element(0x0020000e, b"UI", "9.9"), closed=False)
+ITEM = struct.pack("<HHI", 0xfffe, 0xe000, UNDEFINED)
 
 
 def files(**contents):
@@ -139,7 +129,7 @@ def test_dicom_header_that_lies():
     whole = dicom("1.2.3.4", nested=NESTED)
     at = whole.index(b"1.2.3.4")
     folder = files(whole=whole, cut=whole[:at + 3], long=whole[:at - 2] + b"\xff\xff" + whole[at:],
-                   deep=dicom("1.2.3.4", nested=element(8, 0x1140, b"SQ", ITEM, 0xffffffff) * 60),
+                   deep=dicom("1.2.3.4", nested=element(0x00081140, b"SQ", ITEM, UNDEFINED) * 60),
                    text=whole.replace(b"1.2.3.4", b"../../a"), deflated=dicom("1.2.3.4", "1.2.840.10008.1.2.1.99"),
                    empty=b"", nothing=b"\0" * 128 + b"DICM")
     _, err = found(folder, status=1)
