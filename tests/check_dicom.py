@@ -234,7 +234,7 @@ def test_damaged_table_of_offsets_is_not_needed():
 
 def test_sparse_tiles():
     level = Level(svs())
-    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    order = level.places
     path, _, _ = convert(one(sparse=order))
     expect(groups(path) == groups(store(svs())), "all frames")
     some = [k for k in range(len(order)) if k % 3][::-1]
@@ -247,7 +247,7 @@ def test_sparse_tiles():
 
 def test_sparse_positions_that_are_no_grid():
     level = Level(svs())
-    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    order = level.places
     for wrong in ([(0, 0)] + order[:-1], order[:-1] + [(level.across, 0)], order[:-1] + [(0.5, 0)],
                   order[:-1] + [(-1, 0)]):
         positions = [dicomfile.position(int(1 + c * level.cols), 1 + r * level.rows) for c, r in wrong]
@@ -406,7 +406,7 @@ def test_focal_planes_paths_and_pyramids_are_never_mixed():
 
 def test_focal_planes_of_one_file():
     level = Level(svs())
-    order = [(k % level.across, k // level.across) for k in range(len(level.tiles))]
+    order = level.places
     for planes in ((0, 0), (0, 1.5)):
         positions = [dicomfile.position(1 + c * level.cols, 1 + r * level.rows, planes[k % 2]) for k, (c, r) in enumerate(order)]
         slide = one(sparse=order, change={0x52009230: sequence(0x52009230, *positions)})
@@ -796,11 +796,10 @@ def test_sequences_of_unknown_vr_are_implicit():
     """PS3.5, 6.2.2: what passed through a program that does not know an element."""
     measures = sequence(0x52009229, sequence(0x00289110, element(0x00280030, b"DS", "0.0005\\0.00025")))
     whole, level = groups(store(svs())), Level(svs())
-    places = [(n % level.across, n // level.across) for n in range(len(level.tiles))]
-    frames = sequence(0x52009230, *(dicomfile.position(1 + c * level.cols, 1 + r * level.rows) for c, r in places))
+    frames = sequence(0x52009230, *(dicomfile.position(1 + c * level.cols, 1 + r * level.rows) for c, r in level.places))
     private = sequence(0x00091001, element(0x00091002, b"LO", "x"), sequence(0x00091003, us(0x00280002, 7)))
     for change, sparse in (({0x52009229: unknown(measures), 0x00091001: unknown(private)}, None),
-                           ({0x52009229: unknown(measures), 0x52009230: unknown(frames)}, places)):
+                           ({0x52009229: unknown(measures), 0x52009230: unknown(frames)}, level.places)):
         path, _, j = convert(one(change=change, sparse=sparse))
         expect(groups(path) == whole and (j["mpp_x"], j["mpp_y"]) == (0.25, 0.5), "%s", j)
 

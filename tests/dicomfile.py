@@ -68,6 +68,7 @@ class Level:
             self.photometric, self.syntax = ("YBR_FULL" if value(COMPRESSION) == 33003 else "YBR_RCT"), J2K
         self.across, self.down = -(-self.width // self.cols), -(-self.height // self.rows)
         self.tiles = [t.tile(k, directory)[1] for k in range(t.directories[directory][TILE_OFFSETS][1])]
+        self.places = [(k % self.across, k // self.across) for k in range(len(self.tiles))]
 
 
 def restated(stream, adobe=None, ids=(1, 2, 3), jfif=False):
@@ -218,8 +219,7 @@ def concatenation(folder, svs, cuts, number=0, series="1.2.3", stated=True, spar
                   0x00209228: ul(0x00209228, a), 0x00200242: element(0x00200242, b"UI", series + ".98.%d" % number)}
         if stated:
             change[0x00209163] = us(0x00209163, len(ends) - 1)
-        places = [(n % level.across, n // level.across) for n in range(a, b)] if sparse else None
         paths.append(write(os.path.join(folder, name % k), instance(
-            level, frames=[edit(t) for t in level.tiles[a:b]], series=series, sop=sop % (100 + k), sparse=places,
+            level, frames=[edit(t) for t in level.tiles[a:b]], series=series, sop=sop % (100 + k), sparse=level.places[a:b] if sparse else None,
             change={**change, **more}, **options)))
     return paths
