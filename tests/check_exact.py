@@ -204,6 +204,15 @@ def test_each_window_belongs_to_the_group_it_begins_in():
                        stride, g + 1, f.attrs["windows"], want)
 
 
+def test_a_damaged_chunk_is_named_by_its_place_in_its_group():
+    s = store(made("--size", "600x1300", name="begin"), "--stripe-rows", "480", "--group-bytes", "1")
+    with h5py.File(s, "r") as f:
+        at = f["groups/00002/pixels"].id.get_chunk_info_by_coord((240, 480, 0)).byte_offset
+    bad = flipped(s, at + 5)
+    p = run(H5SPEC, "run", "-q", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5"), bad, status=1)
+    says(p.err, bad + ": CRC mismatch in chunk at row 1, column 2 of group 2; convert the slide again")
+
+
 @races
 def test_many_threads_on_a_narrow_slide_in_little_memory():
     # many LOADs could run ahead of a slow COMPUTE: they must wait for the rows that they overwrite
