@@ -45,6 +45,7 @@ COMPARED = {  # options of mkslide, options of wsi2h5, parameters
     "large windows": (("--size", "1500x1300"), (), {"window": 1024, "stride": 200}),
     "512, side by side": (("--size", "1100x1030"), (), {"window": 512, "stride": 512}),
     "128, Hann": (TINY, (), {"window": 128, "stride": 50, "hann": True}),
+    "chunks that were left out": (("--size", "1100x900", "--tissue-fraction", "0.3"), ("--tissue-only",), {}),
     "windows at every pixel": (("--size", "150x130"), (), {"window": 64, "stride": 1}),
 }
 
