@@ -224,7 +224,7 @@ def test_inputs_have_one_name_in_all_commands():
     result = spectrum(s)
     for argv, path, kind in (([WSI2H5, "-q", "-o", out], slide, "slide"), ([WSI2H5, "-q", "-o", out], "/nowhere.svs", "slide"),
                              ([H5SPEC, "run", "-q", "--device", "cpu", "-o", out], s, "store"), ([H5SPEC, "run", "-q", "--device", "cpu", "-o", out], result, "store"),
-                             ([H5SPEC, "lookup"], s, "store"), ([H5SPEC, "tune"], s, "store"), ([H5SPEC, "info"], s, "store"),
+                             ([H5SPEC, "lookup"], s, "store"), ([H5SPEC, "info"], s, "store"),
                              ([H5SPEC, "info"], result, "result"), ([H5SPEC, "verify"], s, "store"), ([H5SPEC, "verify"], result, "result")):
         (line,) = json_lines(run(*argv, "--json", path, status=None).out)
         expect(list(line)[:2] == ["input", "kind"] and (line["input"], line["kind"]) == (path, kind), "%s: %s", argv, line)
