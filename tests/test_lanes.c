@@ -48,7 +48,7 @@ static void transform(const struct lanes *lanes, int n, const float *taper, floa
 
 static void smooth(const struct lanes *lanes, int radius, float *to)
 {
-    const float *rows[2 * MOST_RADIUS + 1];
+    const float *rows[2 * MOST_RADIUS + 1] = {0};
     float weights[MOST_RADIUS + 1];
     fill(weights, MOST_RADIUS + 1, 4);
     for (int t = 0; t <= 2 * radius; t++)
@@ -56,15 +56,15 @@ static void smooth(const struct lanes *lanes, int radius, float *to)
     lanes->smooth(rows, weights, radius, to, 5 * LANES);
 }
 
-static void steps(const struct lanes *lanes, int n, float *to)
+static void steps(const struct lanes *lanes, size_t n, float *to)
 {
-    const float *rows[MOST_STEPS + 1];
+    const float *rows[MOST_STEPS + 1] = {0};
     int32_t down[MOST_STEPS], across[MOST_STEPS];
-    for (int k = 0; k <= n; k++)
+    for (size_t k = 0; k <= n; k++)
         rows[k] = pixels + k * (MOST_STEPS + 1);
-    lanes->steps(rows, n, down, across);
-    memcpy(to, down, (size_t)n * sizeof *down);
-    memcpy(to + n, across, (size_t)n * sizeof *across);
+    lanes->steps(rows, (int)n, down, across);
+    memcpy(to, down, n * sizeof *down);
+    memcpy(to + n, across, n * sizeof *across);
 }
 
 /* Runs `what` in each variant. */
@@ -87,7 +87,7 @@ static void test_variants_agree_to_the_bit(void)
     }
     for (int radius = 0; radius <= MOST_RADIUS; radius++)
         ALIKE(smooth, radius);
-    for (int n = 64; n <= MOST_STEPS; n += 19)
+    for (size_t n = 64; n <= MOST_STEPS; n += 19)
         ALIKE(steps, n);
 }
 
