@@ -108,6 +108,7 @@ def facts(p, out):
     return lines, [s for s in said[:-1] if "threads are" not in s], re.sub(r"; [0-9.]+ s.*", "", said[-1]), results_in(out)
 
 
+@later("ci")
 @races
 def test_results_messages_and_lists_are_those_of_one_after_the_other():
     folder = stores()
@@ -157,6 +158,7 @@ def test_forms_of_the_same_run_agree():
         expect(content(os.path.join(out, name + ".h5")) == one, "%s", name)
 
 
+@later("ci")
 def test_forms_of_the_same_run_on_gpus_agree():
     """As above; each share of groups ends within a store, and has others as a whole."""
     need_stub()
@@ -183,6 +185,7 @@ def go_on(pids):
             os.kill(pid, signal.SIGCONT)
 
 
+@later("ci")
 def test_as_many_processes_write_as_a_run_on_gpus_can_use():
     need_stub()
     slides = [small(k) for k in range(9)]
@@ -198,6 +201,7 @@ def test_as_many_processes_write_as_a_run_on_gpus_can_use():
         expect(most == wanted, "-j %s %s: %d write", j, options, most)
 
 
+@later("ci")
 def test_as_many_stores_are_at_work_as_there_are_threads():
     folder = slow(6)
     for j, wanted in ("1", 0), ("3", 3), ("8", 6):
@@ -217,6 +221,7 @@ KILLED = (  # how the run is begun, of how many stores, how one of its processes
     (begin_held, 9, signal.SIGSEGV, 5, "crashed while its result was written"))
 
 
+@later("ci")
 def test_a_process_that_is_killed_costs_its_store():
     many_windows = ("--stride", "32")  # so that none has finished its first store when it is killed
     for begun, n, number, status, why in KILLED:
@@ -274,6 +279,7 @@ def ends_by_signal(number, p, pids, out):
     expect(done == len(stores_in(out)) == len(json_lines(words)), "%d done, %s", done, os.listdir(out))
 
 
+@later("ci")
 def test_signals_end_all_processes_and_leave_nothing_half():
     folder, no_nohup = slow(9), lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
     ways = [(begin_working, number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
@@ -286,6 +292,7 @@ def test_signals_end_all_processes_and_leave_nothing_half():
         ends_by_signal(number, p, pids, out)
 
 
+@later("ci")
 def test_a_parent_that_is_killed_takes_its_processes_along():
     for begun in [begin_working] + [begin_held] * os.path.exists(STUB):
         out = tmp()

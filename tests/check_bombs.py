@@ -128,6 +128,7 @@ def bombs(px):
             "behind a marker that is unknown": codestream(px, unknown=b"\xff\x30" + small)}
 
 
+@later("ci")
 def test_small_precincts_and_code_blocks():
     # 200 bytes took gigabytes: a decoder has memory for every precinct that a header states
     aperio = {DESCRIPTION: (2, b"Aperio Image Library v10.0\r\n4096x4096|AppMag = 20|MPP = 0.5\0")}  # OpenSlide decodes a tile when it opens such a file

@@ -394,6 +394,7 @@ def test_a_full_disk_and_a_file_system_that_fails_end_with_a_message():
         expect(remains == found, "errno %d: %s remains", code, remains)
 
 
+@later("ci")
 def test_every_way_of_splitting():
     (given, good), want = good_and_bad(), None
     for options in ([], ["--tasks", "3"], ["--batch", "1"]):
@@ -526,6 +527,7 @@ def merged_in(out):
             for s in json_lines(run(H5SPEC, "info", "--json", path).out)[0]["slides"]}
 
 
+@later("ci")
 def test_names_that_messages_show_otherwise_and_long_paths():
     """What was merged was read from messages, which show some characters as others, end after 1,023 bytes, and hold what looks like other messages."""
     for out in (new_out(), os.path.join(tmp(), *["x" * 200] * 3, "out"), os.path.join(tmp(), *["x" * 200] * 9, "out")):
@@ -940,6 +942,7 @@ def test_sick_nodes_are_left_out():
     says(text, "interrupted (convert): 1 slide on n", "stopped by a signal")
 
 
+@later("ci")
 def test_out_of_memory_is_tried_again_with_more():
     kernel = 'touch "$(dirname "$(command -v sbatch)")/oom"; kill -9 $$'  # ends the program alone
     slurmd = 'echo "slurmstepd: error: StepId=1.batch exceeded memory limit (2 > 1), being killed" >&2; kill -9 $PPID; sleep 1; exit 3'

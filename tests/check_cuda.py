@@ -527,6 +527,7 @@ def least_memory(stores, *options, **settings):
     return enough << 20
 
 
+@later("ci")
 def test_little_device_memory():
     # less at a time: windows by cuFFT, rows of the ring
     for window, stride in ((128, 128), (256, 128), (256, 64)):
@@ -576,6 +577,7 @@ def behind(first, jobs, memory, **settings):
     return p, [first] + [s for s, fails in jobs if not fails]
 
 
+@later("ci")
 def test_short_memory_and_every_kind_of_job():
     # with nothing to compute there are no slabs to lower: this was a division by zero
     need_stub()
@@ -589,6 +591,7 @@ def test_short_memory_and_every_kind_of_job():
         behind(first, [job, kinds["gray" if name == "small" else "small"]], 60, quick=1)
 
 
+@later("ci")
 def test_short_memory_and_tiles_of_every_kind():
     # with memory halved seven times there was no room for one set of tables, and the loop over batches never ended
     need_stub()
@@ -604,6 +607,7 @@ def test_short_memory_and_tiles_of_every_kind():
     expect(len(computed) == len(slides) and all(computed.values()), "computed: %s", computed)
 
 
+@later("ci")
 def test_a_wide_slide_on_a_gpu_that_others_use():
     need_stub()
     wide, kinds = store(made("--size", "30000x1000", name="0-wide"), *JPEG), kinds_of_jobs()
@@ -611,6 +615,7 @@ def test_a_wide_slide_on_a_gpu_that_others_use():
         behind(wide, [kinds["empty"], kinds["unreadable"], kinds["small"]], memory, quick=1)
 
 
+@later("ci")
 @races
 def test_a_device_is_lost_when_memory_is_short():
     # what it had is done by the other one, whose slabs were lowered, too; jobs with nothing to compute are in between
@@ -683,6 +688,7 @@ def test_a_named_device_that_cannot_be_used_is_an_error():
     right(gray(), device="cuda:0", devices=2, odd=",busy")
 
 
+@later("ci")
 def test_all_devices_use_one_kernel():
     for odd in ("small", ",small"):
         for device in ("auto", "cuda"):
@@ -852,6 +858,7 @@ def long_jpeg():
     return jpeg(made("--size", "700x5000", "--seed", "5", "--tile", "100x52", "--restart", "7", name="long-jpeg"))
 
 
+@later("ci")
 @races
 def test_jpeg_slabs_in_any_order():
     stores = [long_jpeg(), plain_gray(), jpeg(kind("420")), plain()]

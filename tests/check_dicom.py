@@ -54,6 +54,7 @@ def statuses(path):
 
 # --- pixels ---
 
+@later("ci")
 def test_chunks_are_those_of_the_same_tiles_in_svs():
     for name, kind in KINDS.items():
         slide = dicom(*kind)
@@ -113,6 +114,7 @@ def j2k(name, folder=None, **how):
     return write(os.path.join(folder or tmp("dicom"), "a.dcm"), instance(level, **how)), tiles
 
 
+@later("ci")
 def test_jpeg_2000_has_the_chunks_of_the_same_tiles_in_svs():
     for name, (_, _, said) in J2K_KINDS.items():
         slide, tiles = j2k(name)

@@ -64,6 +64,7 @@ def converted(slides, *options):
     return {n: open(os.path.join(out, n), "rb").read() for n in sorted(stores_in(out))}, lines, said
 
 
+@later("ci")
 @races
 def test_small_slides_side_by_side():
     """Small slides are prepared one per thread; stores, messages and their order are those of one thread."""

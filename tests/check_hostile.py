@@ -449,6 +449,7 @@ def test_forged_tree_of_a_store_of_many_groups():
     says(p.err, "groups is damaged", OUTSIDE)
 
 
+@later("ci")
 def test_large_heaps_and_trees_are_read():
     """Whatever the library itself makes of many links and attributes, also after some were removed."""
     for path in (dense(), dense(attributes=900, links=1300)):
@@ -537,6 +538,7 @@ def kinds():
     return (("store", small()), ("result", spectrum(small())))
 
 
+@later("ci")
 def test_what_other_programs_add_is_ignored():
     for kind, path in kinds():
         folder = tmp(kind)

@@ -38,6 +38,7 @@ def same(kept, plain, what):
         expect(np.array_equal(a, b), "%s: %s differ", what, name)
 
 
+@later("ci")
 def test_every_kind_has_the_pixels_of_codec_none():
     for name, options in KINDS.items():
         for more in ((), ("--tissue-only",), ("--level", "1")):
@@ -103,6 +104,7 @@ def test_comments_are_left_out():
 
 # --- damage ---
 
+@later("ci")
 def test_damaged_tiles():
     for options in (("--compression", "33003"), ("--compression", "33005", "--levels", "1")):
         for option, rest in (("--truncate", ":600"), ("--garbage", ""), ("--foreign", ""), ("--outside", ""), ("--missing", "")):

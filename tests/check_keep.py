@@ -190,6 +190,7 @@ def test_the_test_of_an_installation_notices():
     says(p.out, "not ok h5dump, jpeg: h5spec info prints no command: the plug-in is missing", "1 failed")
 
 
+@later("ci")
 def test_only_a_prefix_of_the_system_reaches_beyond_it():
     """And make uninstall leaves nothing of it, except folders of the system."""
     if SAN:

@@ -94,6 +94,7 @@ def without_times(text):
     return [re.sub(r'"seconds": [0-9.]+|"time": "[^"]*"', "", line) for line in text.splitlines()]
 
 
+@later("ci")
 @races
 def test_stores_messages_and_lists_are_those_of_one_after_the_other():
     folder = mixed()
@@ -114,12 +115,14 @@ def test_stores_messages_and_lists_are_those_of_one_after_the_other():
     expect([r[0] for r in rows] == ["slide", "s03.svs", "s07.svs"], "%s", rows)
 
 
+@later("ci")
 def test_no_more_slides_are_at_work_than_wanted():
     folder = copies(6, large(size="1500x1100"))
     expect(most_at_work(folder, "-j", "8", "--slides", "2") == 2, "--slides 2")
     expect(most_at_work(folder, "-j", "3") == 3, "-j 3")
 
 
+@later("ci")
 def test_a_quota_of_processors_is_a_limit_as_well():
     """Of a container: all processors are visible, but only some of their time is its own."""
     library = preloaded("""

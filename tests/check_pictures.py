@@ -56,6 +56,7 @@ def check_pixels(slide, want, reader, what):
 
 # --- tiles of any size, in the stored order ---
 
+@later("ci")
 def test_large_tiles():
     """Also larger than the picture, which was stored white, and several in a row."""
     p, wide = picture(), picture(600, 4500)

@@ -429,6 +429,7 @@ def test_long_names_are_shortened_in_the_middle():
            "%s", row)
 
 
+@later("ci")
 def test_picture_of_the_readme():
     """process/example.svg is what the commands in process/README.md draw, but for the compression of its two pictures."""
     if not importlib.util.find_spec("PIL"):

@@ -352,6 +352,7 @@ def nvcc():
         raise Skip("needs nvcc")
     return os.path.realpath(found)
 
+@later("ci")
 def test_headers_of_cuda_come_from_where_nvcc_is():
     """Also when nvcc is a link from elsewhere, or outside PATH where the toolkit usually is. tests/releases compiles where no
     other folder has them. The stub has headers of its own: a toolkit with cuFile declares other names."""
@@ -526,6 +527,7 @@ def files_below(folder):
     return sorted(os.path.relpath(os.path.join(d, n), folder) for d, dirs, names in os.walk(folder)
                   for n in names + [x for x in dirs if os.path.islink(os.path.join(d, x))])
 
+@later("ci")
 def test_install_and_uninstall():
     d = os.path.join(tmp(), "a folder")
     words = same_build() + ["DESTDIR=" + d, "PREFIX=/opt/x y"]

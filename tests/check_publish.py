@@ -154,6 +154,7 @@ def partial_of(folder, out, *options):
     os.rename(out, out + ".partial")
 
 
+@later("ci")
 def test_what_is_taken_from_a_partial_result():
     """How a run ends that finds a partial result: how many slides it takes, and what it says."""
     folder = four_stores("700x600")
@@ -261,6 +262,7 @@ def regions_of(name, move):
     return folder
 
 
+@later("ci")
 def test_a_partial_result_crosses_devices_regions_groups_and_merged_files():
     stores, results = three_stores(), tmp("results") + "/"
     run(H5SPEC, "run", "-q", "--device", "cpu", "-o", results, stores)

@@ -386,6 +386,7 @@ def test_a_step_of_the_light_has_a_name_and_a_place():
     expect(np.isnan(judged([(all_, all_, (150, 70, 130))])[2]), "without glass it is not known")
 
 
+@later("ci")
 def test_cells_that_lie_one_way_are_no_motion():
     """Spindle cells had "the stage shook": their detail is directed, and not lost; and no stage moves obliquely."""
     def verdict(direction, lost, deg):
@@ -400,6 +401,7 @@ def test_cells_that_lie_one_way_are_no_motion():
         expect(verdict(direction, lost, deg) == want, "%s dB, %s lost, %s degrees: not %s", direction, lost, deg, want)
 
 
+@later("ci")
 def test_few_slides_say_less_of_what_is_too_sharp():
     """Of 12 slides the MAD is not known well: a good one of 9 groups of 10 was "fine detail stronger than in the others"."""
     def verdicts(slides, z):

@@ -75,6 +75,7 @@ def bytes_of_counts(path):
         return f["histogram"][()].tobytes()
 
 
+@later("ci")
 def test_shares_of_groups_cross_with_devices_options_and_forms():
     """A row per device, options of the run, how the inputs are named, and what the parts are joined to."""
     stores, listed, tree = many(3), os.path.join(tmp(), "list"), tmp()
@@ -208,6 +209,7 @@ def test_memory_does_not_grow_with_the_number_of_stores():
     expect(peak[2] < peak[0] + 24 and peak[3] < peak[1] + 8, "20 stores: %s, 400: %s MiB", peak[:2], peak[2:])
 
 
+@later("ci")
 def test_tune():
     s = store(made("--size", "1200x1600", name="tune"))
     begun = time.time()

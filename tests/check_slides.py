@@ -56,6 +56,7 @@ def check_damages(kinds):
         run(H5SPEC, "verify", *(check_damage(kind, options, option) for option in damages))
 
 
+@later("ci")
 def test_damaged_tiles_of_every_kind():
     check_damages(KINDS)
     for option in DAMAGES:
