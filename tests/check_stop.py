@@ -30,7 +30,7 @@ def stopped(argv, when=lambda p: time.sleep(0.5)):
 def LISTS(folder):
     """The commands that read --list."""
     out = os.path.join(folder, "out")
-    return (("run", "-o", out), ("merge", "-o", out), ("info",), ("verify",), ("lookup",), ("tune",), ("map", "-o", out), ("plot", "-o", out + ".svg"),
+    return (("run", "-o", out), ("merge", "-o", out), ("info",), ("verify",), ("lookup",), ("map", "-o", out), ("plot", "-o", out + ".svg"),
             ("report", "-o", out + ".html"))
 
 
