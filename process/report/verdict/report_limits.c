@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/csv.h"
+#include "common/base/memory.h"
 #include "common/base/number.h"
 #include "common/base/stats.h"
 
@@ -60,8 +61,7 @@ static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUM
     if (strcmp(side, "below") && strcmp(side, "above"))
         return err_set(e, "side must be below or above, not %s", side);
     l->above = !strcmp(side, "above");
-    if (!(l->group_name = strdup(at[GROUP] < 0 ? "" : table_cell(t, row, at[GROUP]))))
-        return err_memory(e);
+    l->group_name = memory_copy(at[GROUP] < 0 ? "" : table_cell(t, row, at[GROUP]));
     return read_threshold("warn", table_cell(t, row, at[WARN]), &l->warn, e) ||
                    read_threshold("fail", table_cell(t, row, at[FAIL]), &l->fail, e) ||
                    check_thresholds(l, e)
@@ -69,25 +69,32 @@ static int read_limit(const struct table *t, int64_t row, const int64_t at[COLUM
                : 0;
 }
 
-int report_limits_read(const char *path, struct report_limits *l, struct err *e)
+static int find_columns(const struct table *t, const char *path, int64_t at[COLUMNS], struct err *e)
 {
     static const char *const names[COLUMNS] = {"metric", "side", "warn", "fail", "group"};
+    for (int k = 0; k < COLUMNS; k++) {
+        at[k] = table_column(t, names[k]);
+        if (at[k] < 0 && k != GROUP)
+            return err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
+                           path, names[k]);
+    }
+    return 0;
+}
+
+int report_limits_read(const char *path, struct report_limits *l, struct err *e)
+{
     struct table t = {0};
     int64_t at[COLUMNS];
-    int bad = path ? table_read(&t, path, e) : 0;
-    for (int k = 0; k < COLUMNS && path && !bad; k++) {
-        at[k] = table_column(&t, names[k]);
-        if (at[k] < 0 && k != GROUP)
-            bad = err_set(e, "%s: has no column %s; the header is metric,side,warn,fail[,group]",
-                          path, names[k]);
-    }
-    if (path && !bad && !(l->limit = calloc((size_t)t.rows + 1, sizeof *l->limit)))
-        bad = err_memory(e);
-    for (int64_t k = 1; path && !bad && k <= t.rows; k++)
+    if (!path)
+        return 0;
+    int bad = table_read(&t, path, e) || find_columns(&t, path, at, e) ? -1 : 0;
+    if (!bad)
+        l->limit = memory_need((size_t)t.rows + 1, sizeof *l->limit);
+    for (int64_t k = 1; !bad && k <= t.rows; k++)
         if (read_limit(&t, k, at, &l->limit[l->n++], e))
             bad = err_add(e, "%s: line %" PRId64, path, t.lines[k]);
     table_free(&t);
-    return bad ? -1 : 0;
+    return bad;
 }
 
 /* --- once the slides are known --- */
