@@ -142,8 +142,7 @@ static const struct command_option table[] = {
      COMMAND_FLAG(accept_damage)},
     {NULL, 0, "print-inputs", NULL,
      "convert nothing: print the path of each slide and what is wrong with it, each ended by a "
-     "NUL, "
-     "and on standard error what folder searches skip, and why",
+     "NUL, and on standard error what folder searches skip, and why",
      COMMAND_FLAG(print_inputs)},
     COMMAND_LAST_ROWS,
 };
@@ -197,8 +196,8 @@ static int check_anonymous(const struct arguments *o, struct err *e)
 {
     if (!o->key)
         return 0;
-    if (output_is_folder(o->key, ".csv")) /* never a slide that follows the option */
-        return err_set(e, "--anonymous %s: the name of the key must end in .csv", o->key);
+    if (output_check_key(o->key, e))
+        return -1;
     const char *shows = o->convert.keep_identifiers ? "keep-identifiers"
                         : o->keep_tree              ? "keep-tree"
                         : o->print_inputs           ? "print-inputs"

@@ -376,6 +376,13 @@ int output_check(const char *name, const char *ending, struct err *e)
     return 0;
 }
 
+int output_check_key(const char *name, struct err *e)
+{
+    if (!output_is_folder(name, ".csv"))
+        return 0;
+    return err_set(e, "--anonymous %s: the name of the key must end in .csv", name);
+}
+
 bool output_is_same(const char *a, const char *b)
 {
     struct stat x, y;

@@ -86,6 +86,9 @@ bool output_is_folder(const char *name, const char *ending);
 /* Rejects a name that looks like another kind of file than `ending`, unless it is that of an
  * existing folder. */
 int output_check(const char *name, const char *ending, struct err *e);
+/* Rejects a key of --anonymous whose name does not end in .csv: it may be an input that follows the
+ * option by mistake. */
+int output_check_key(const char *name, struct err *e);
 /* Rejects an output that is one of the n inputs, also through a link. NULL for an input that is not
  * given. */
 int output_is_no_input(const char *option, const char *name, char *const *inputs, int n,

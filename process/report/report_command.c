@@ -108,8 +108,8 @@ static int check(const struct arguments *a, struct err *e)
         return err_set(e, "no input file given");
     if (o->meta && !o->group)
         return err_set(e, "--meta has no effect without --group COLUMN");
-    if (o->key && output_is_folder(o->key, ".csv")) /* never an input that follows the option */
-        return err_set(e, "--anonymous %s: the name of the key must end in .csv", o->key);
+    if (o->key && output_check_key(o->key, e))
+        return -1;
     return 0;
 }
 
