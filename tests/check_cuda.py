@@ -780,7 +780,7 @@ def test_every_call_can_fail():
 @races
 def test_every_call_can_fail_with_two_devices():
     ways = walk_all(2)
-    expect(ways["part"] == 0 and ways["right"], "%s", ways)  # the other device has done what was lost
+    expect(ways["part"] == 0 and ways["right"], "%s", ways)  # the other device has repeated the lost work
 
 
 def test_a_store_that_no_device_has_room_for():

@@ -220,7 +220,7 @@ def test_a_folder_that_vanishes_does_not_stop_the_run():
     while not os.path.exists(os.path.join(folder, "state.js")):
         time.sleep(0.005)
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)  # what was written meanwhile
+    shutil.rmtree(folder, ignore_errors=True)  # files written meanwhile
     text = p.communicate()[1].decode()
     expect(p.returncode == 0 and text.count("\n") <= 1, "%d: %s", p.returncode, text)
 

@@ -419,7 +419,7 @@ def test_install_deps():
                                    ("echo installed pkgconf; echo installed zlib1g-dev", (),  # pkgconf serves as pkg-config
                                     ("missing: make gcc libc6-dev libhdf5-dev ", "libopenslide-dev")),
                                    (but % "nothing", ("--bench",), ()),
-                                   (but % "groff", ("--tests",), ()),  # what is optional is no reason to fail
+                                   (but % "groff", ("--tests",), ()),  # optional packages are no reason to fail
                                    (but % "python3", (), ("missing: python3\n",))):  # wsi-corpus and others need it
         debian = dict(apt_get="exit 1", dpkg_query=installed) if installed else {}
         d = tools("sh cat awk sed id env printf", pkg_config="exit 1", **debian)

@@ -60,7 +60,7 @@ def test_a_number_that_an_earlier_version_did_not_compute():
     for s in json_lines(run(H5SPEC, "info", "--json", new).out)[0]["slides"]:
         expect(s["numbers_missing"] == 3, "a table made from an older one: %s", s)
     says(run(H5SPEC, "verify", new).err, "1 valid")
-    with h5py.File(copied(old, "bad.h5"), "r+") as f:  # what is there must be right
+    with h5py.File(copied(old, "bad.h5"), "r+") as f:  # an attribute that exists must be right
         f["slides/one"].attrs.modify("gray_high", np.nan)
         bad = f.filename
     says(run(H5SPEC, "verify", bad, status=1).err, "gray_high does not match")

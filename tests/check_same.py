@@ -7,7 +7,7 @@ commit says why. With other versions of libraries than those of the record, only
     BUILD=build tests/check_same.py --against OTHER_BUILD
 
 compares two builds with each other instead, and names the objects that differ: stores byte for byte.
-Not seen here: cuda/, process/run/live.c, tune, scripts/, what is done when a call, an allocation or a process fails or a signal comes.
+Not seen here: cuda/, process/run/live.c, tune, scripts/, failing calls, allocations and processes, and signals.
 """
 import platform
 

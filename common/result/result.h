@@ -236,8 +236,9 @@ struct result_slide {
     /* Of the maps that have them, of a slide that was loaded: result_find_quantiles(); or NaN. */
     double quantiles[RESULT_MAPS][FEATURES_QUANTILES];
     struct slide_numbers of_spectra; /* the same: result_find_slide_numbers() */
-    /* How many of these its file lacks, as one that an earlier version made may: they are NaN.
-     * lacks: bit k of a result's: it has no number k of slide_numbers.h. */
+    /* How many of these are missing in its file, which an earlier version made: they are NaN.
+     * lacks: of a result, not of a table's row: bit k is set if number k of slide_numbers.h is
+     * missing. */
     int64_t numbers_missing;
     uint32_t lacks;
 };

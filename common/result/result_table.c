@@ -201,8 +201,8 @@ static int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *va
 
 /* REALS and NUMBERS may be NaN: not known. NUMBERS are those of slide_numbers.h and
  * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN.
- * LACKED: how many of these the table or result had not that a row was taken from; the column is
- * there if one had. */
+ * LACKED: how many of these were missing in the file that the row was taken from; the column exists
+ * only if a row lacks one. */
 enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
 
 struct column {
@@ -464,7 +464,7 @@ int result_table_copy(struct result_table *t, struct result_table *from, int64_t
                : 0;
 }
 
-/* Has no row lacked a number? */
+/* Is it the column of missing numbers, and no row lacks any? */
 static bool is_needless(const struct result_table *t, const struct column *c)
 {
     for (size_t k = 0; c->kind == LACKED && k < (size_t)t->slides * c->bytes; k++)

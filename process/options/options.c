@@ -168,8 +168,8 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(partial)},
     JSON("Messages", "print a JSON line about each output, with what "
      "became of each input"), OPTIONS_QUIET,
-    DUPLICATES("fail|count|skip", "slides of several names that are the same slide. fail: they are "
-               "an error; count: merge each; skip: merge only the first by name"), MIX_MPP,
+    DUPLICATES("fail|count|skip", "of several results of one slide. fail: they are an "
+               "error; count: merge each; skip: merge only the first by name"), MIX_MPP,
     COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {
