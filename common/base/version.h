@@ -12,8 +12,8 @@
 #ifndef WSI_VERSION_H
 #define WSI_VERSION_H
 
-#define WSI_VERSION "1.0.0"
-#define WSI_DATE "2026-11-27"
+#define WSI_VERSION "1.1.0"
+#define WSI_DATE "2026-11-28"
 #define WSI_BUGS "Report bugs to the project's issue tracker, with this text and the command."
 
 #endif
