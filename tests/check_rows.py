@@ -119,7 +119,8 @@ def test_columns_are_what_slides_have():
                     if key in t["table"]:
                         have = t["table"][key][k]
                         have = have.decode() if isinstance(have, bytes) else have
-                        expect(have == value or (have != have and value != value), "%s of %s: %s, %s", key, name, have, value)
+                        equal = have == value if isinstance(have, str) else np.array_equal(have, value, equal_nan=True)
+                        expect(equal, "%s of %s: %s, %s", key, name, have, value)
                 expect((t["table/profile_sums"][k] == s["profile_sums"][()]).all(), "profile of %s", name)
             # everything of a slide has a column, but parameters, what follows from others, and what all slides in tables have alike
             beside = {"window", "stride", "sigma", "radius", "taper", "offset", "tissue_only", "min_tissue", "skip_damaged", "samples",
@@ -127,6 +128,49 @@ def test_columns_are_what_slides_have():
             missing = set(f["slides/one"].attrs) - set(t["table"]) - beside
             expect(not missing, "no column for %s", missing)
             expect((t["histogram"][()] == f["histogram"][()]).all() and t.attrs["mean_db"] == f.attrs["mean_db"], "totals")
+
+
+def test_the_format_names_every_column():
+    """common/FORMAT.md, which other programs are written from."""
+    _, table, _ = both()
+    text = text_in(os.path.join(ROOT, "common", "FORMAT.md")).partition("## The result")[2]
+    stems = {"focus_p", "fine_p", "sharp_p", "glass_"}  # `glass_gray` to `glass_grain`, and of `fine_`, `sharp_`
+    with h5py.File(table, "r") as f:
+        unknown = [n for n in f["table"] if not re.search(r"[`_]%s\b" % n, text) and not any(n.startswith(s) for s in stems)
+                   and not any(n == "spectrum_glass_" + s for s in ("windows", "threshold"))]
+    expect(not unknown, "FORMAT.md does not name %s", unknown)
+
+
+def test_a_table_of_few_slides():
+    """merge --table: the bytes that many slides have, or a failure; never copies."""
+    folder = corpus()
+    want = bytes_in(merged(folder)[0])
+    out, p = merged(folder, name="t.h5", program=H5SPEC, options=("--table",))
+    expect(bytes_in(out) == want and not p.err, "%s", p.err)
+    elsewhere = shutil.copy(results(folder, "two.h5"), tmp("elsewhere"))
+    says(merged(folder, elsewhere, name="u.h5", program=H5SPEC, options=("--table",), status=1)[1].err, elsewhere, "below the folder of the table")
+    says(merged(folder, name="u.h5", program=H5SPEC, options=("--table", "--partial"), status=2)[1].err, "whole slides only")
+    expect(not os.path.exists(os.path.join(folder, "u.h5")), "something was written")
+
+
+def test_numbers_of_results_are_those_of_tables():
+    """What follows from maps, spectra and the thumbnail is stored. verify computes it again; a result without it is read."""
+    path = result_of("one", 600, 0)
+    whole = merged(os.path.dirname(path), path, name="t.h5", program=H5SPEC, options=("--table",))[0]
+    for name in ("stain_density", "light_step", "light_step_at", "spectrum_octaves"):
+        with h5py.File(path, "r") as f, h5py.File(whole, "r") as t:
+            expect(np.array_equal(f["slides/one"].attrs[name], t["table"][name][0], equal_nan=True), "%s differs", name)
+            value = np.atleast_1d(f["slides/one"].attrs[name])
+        other = np.where(np.isnan(value), 0.5, value + 0.25)
+        bad = changed(path, lambda f: f["slides/one"].attrs.__setitem__(name, other if len(other) > 1 else other[0]))
+        says(run(H5SPEC, "verify", bad, status=1).err, bad, name + " does not match")
+        wrong = changed(path, lambda f: f["slides/one"].attrs.__setitem__(name, np.int64(1)))
+        says(run(H5SPEC, "verify", wrong, status=1).err, wrong, name, "wrong type")
+        older = changed(path, lambda f: f["slides/one"].attrs.__delitem__(name), "one.h5")
+        run(H5SPEC, "verify", older)
+        again = merged(os.path.dirname(older), older, name="t.h5", program=H5SPEC, options=("--table",))[0]
+        with h5py.File(again, "r") as t, h5py.File(whole, "r") as w:
+            expect(np.array_equal(t["table"][name][()], w["table"][name][()], equal_nan=True), "%s of a result of 1.0.0", name)
 
 
 def test_regions():

@@ -13,16 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int put(hid_t object, const char *name, hid_t type, hid_t memory, const void *value,
-               struct err *e)
+static int put_values(hid_t object, const char *name, hid_t type, hid_t memory, const void *value,
+                      size_t n, struct err *e)
 {
-    hid_t space = H5Screate(H5S_SCALAR);
+    const hsize_t dims[1] = {n};
+    hid_t space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, dims, NULL);
     hid_t a = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     int r = a < 0 || H5Awrite(a, memory, value) < 0 ? h5_write_failed(e, name) : 0;
     if (a >= 0 && H5Aclose(a) < 0 && r == 0)
         r = h5_write_failed(e, name);
     H5Sclose(space);
     return r;
+}
+
+static int put(hid_t object, const char *name, hid_t type, hid_t memory, const void *value,
+               struct err *e)
+{
+    return put_values(object, name, type, memory, value, 1, e);
 }
 
 int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e)
@@ -38,6 +45,11 @@ int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e)
 int h5_put_real(hid_t object, const char *name, double value, struct err *e)
 {
     return put(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value, e);
+}
+
+int h5_put_reals(hid_t object, const char *name, const double *values, size_t n, struct err *e)
+{
+    return put_values(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values, n, e);
 }
 
 int h5_put_text(hid_t object, const char *name, const char *value, struct err *e)
@@ -189,6 +201,18 @@ int h5_get_real(hid_t object, const char *name, double *out, struct err *e)
     }
     memcpy(&single, a->value, n);
     *out = (double)single;
+    return 0;
+}
+
+int h5_get_reals(hid_t object, const char *name, double *out, size_t n, struct err *e)
+{
+    const struct guard_attribute *a = need(object, name, e);
+    if (!a)
+        return -1;
+    if (a->kind != GUARD_REAL || a->each != sizeof *out || a->n != n ||
+        n * sizeof *out > a->value_bytes)
+        return wrong_type(e, name);
+    memcpy(out, a->value, n * sizeof *out);
     return 0;
 }
 

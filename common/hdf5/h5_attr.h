@@ -1,5 +1,5 @@
 /*
- * h5_attr.h - scalar attributes of an object.
+ * h5_attr.h - attributes of an object: scalars, and rows of numbers.
  *
  * Texts are written as variable-length UTF-8 strings; fixed-length ones are read, too. Reading does
  * not use the library, which would decode whatever other programs have added (guard.h).
@@ -22,6 +22,8 @@
 int h5_put_int(hid_t object, const char *name, int64_t value, struct err *e);
 int h5_put_u8(hid_t object, const char *name, uint8_t value, struct err *e);
 int h5_put_real(hid_t object, const char *name, double value, struct err *e);
+/* n numbers, as an attribute of one dimension; of one number, a scalar. */
+int h5_put_reals(hid_t object, const char *name, const double *values, size_t n, struct err *e);
 int h5_put_text(hid_t object, const char *name, const char *value, struct err *e);
 /* A fixed-length ASCII string with its NUL, for conventions of HDF5 that want one. */
 int h5_put_word(hid_t object, const char *name, const char *value, struct err *e);
@@ -41,6 +43,7 @@ int h5_has(hid_t object, const char *name, struct err *e);
 int h5_get_int(hid_t object, const char *name, int64_t low, int64_t high, int64_t *out,
                struct err *e);
 int h5_get_real(hid_t object, const char *name, double *out, struct err *e);
+int h5_get_reals(hid_t object, const char *name, double *out, size_t n, struct err *e);
 /* The string must be shorter than `size` bytes. */
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e);
 

@@ -9,6 +9,21 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define NUMBER(name_, member, n_, low_, high_)                                                     \
+    {                                                                                              \
+        name_, offsetof(struct report_numbers, member), n_, low_, high_                            \
+    }
+const struct report_number report_number_list[REPORT_NUMBER_KINDS] = {
+    NUMBER("stain_density", stain_density, 1, 0, INFINITY),
+    NUMBER("stain_hue", stain_hue, 1, 0, 360),
+    NUMBER("gray_share", gray_share, 1, 0, 1),
+    NUMBER("ink_share", ink_share, 1, 0, 1),
+    NUMBER("colourless_share", colourless_share, 1, 0, 1),
+    NUMBER("light_step", light.step, 3, -255, 255),
+    NUMBER("light_step_at", light.at, 2, 0, 1),
+    NUMBER("pieces_sharp", pieces_sharp, 1, -INFINITY, INFINITY),
+    NUMBER("spectrum_octaves", octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY)};
+
 /* --- tissue --- */
 
 static bool knows_tissue(const struct result_slide *s)

@@ -1,7 +1,8 @@
 /*
- * report_numbers.h - arithmetic: numbers of a slide that a report needs and its result does not
- * state: the colours of the thumbnail, how sharp the windows of tissue are. They follow from maps,
- * spectra and the thumbnail; a table has them, so that a report of it opens no results for them.
+ * report_numbers.h - arithmetic: numbers of a slide that follow from its maps, spectra and
+ * thumbnail: the colours of the thumbnail, how sharp the windows of tissue are. Results and tables
+ * have them under the same names, so that whoever reads either computes nothing. Results of version
+ * 1.0.0 lack them: a merge and a report compute them, of any result.
  *
  * stain   From the pixels of the thumbnail that lie in windows of which at least half is tissue.
  *         The optical density of a channel is -log10(value / 255), value at least 1. stain_density
@@ -39,6 +40,7 @@
 #include "common/result/result.h"
 #include "common/result/result_light.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -61,6 +63,21 @@ struct report_numbers {
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
     uint32_t sharp[RESULT_SHARP_BINS];
 };
+
+/* Their names and ranges, but for `sharp`, in the order of the attributes of a result and of the
+ * columns of a table. */
+enum { REPORT_NUMBER_KINDS = 9 };
+struct report_number {
+    const char *name;
+    size_t offset; /* in struct report_numbers */
+    size_t n;      /* numbers */
+    double low, high;
+};
+extern const struct report_number report_number_list[REPORT_NUMBER_KINDS];
+static inline double *report_number_of(struct report_numbers *n, int k)
+{
+    return (double *)(void *)((char *)n + report_number_list[k].offset);
+}
 
 /* The parts of a slide that the numbers follow from. */
 unsigned report_numbers_parts(void);

@@ -2,6 +2,7 @@
 #include "common/result/result_features.h"
 
 #include "common/base/memory.h"
+#include "common/result/report_numbers.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +26,18 @@ static int put_slide_numbers(hid_t o, const struct result_params *p, const struc
     result_find_slide_numbers(p, s, &n);
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         if (h5_put_real(o, slide_number_list[k].name, *slide_number_of(&n, k), e))
+            return -1;
+    return 0;
+}
+
+static int put_report_numbers(hid_t o, const struct result_params *p, const struct result_slide *s,
+                              struct err *e)
+{
+    struct report_numbers n;
+    report_numbers_find(p, s, &n);
+    for (int k = 0; k < REPORT_NUMBER_KINDS; k++)
+        if (h5_put_reals(o, report_number_list[k].name, report_number_of(&n, k),
+                         report_number_list[k].n, e))
             return -1;
     return 0;
 }
@@ -90,7 +103,7 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && put_quantiles(o, s, m, e))
             return -1;
-    if (put_profile(o, p, s, e) || put_slide_numbers(o, p, s, e))
+    if (put_profile(o, p, s, e) || put_slide_numbers(o, p, s, e) || put_report_numbers(o, p, s, e))
         return -1;
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (put_spectrum(o, spectrum_names[k], p, &s->spectra[k], e))
@@ -311,6 +324,25 @@ static int check_slide_numbers(const struct result_params *p, const struct resul
     return 0;
 }
 
+/* Results of version 1.0.0 lack these numbers. */
+static int check_report_numbers(hid_t o, const struct result_params *p,
+                                const struct result_slide *s, struct err *e)
+{
+    struct report_numbers want, have;
+    report_numbers_find(p, s, &want);
+    for (int k = 0; k < REPORT_NUMBER_KINDS; k++) {
+        const struct report_number *x = &report_number_list[k];
+        const double *a = report_number_of(&want, k), *b = report_number_of(&have, k);
+        const int has = h5_has(o, x->name, e);
+        if (has < 0 || (has && h5_get_reals(o, x->name, report_number_of(&have, k), x->n, e)))
+            return -1;
+        for (size_t i = 0; i < x->n && has; i++)
+            if (!same_real(a[i], b[i]))
+                return err_set(e, "%s does not match the maps, spectra and thumbnail", x->name);
+    }
+    return 0;
+}
+
 static bool follows_counting(enum result_formula f)
 {
     return f == RESULT_OF_OCTAVE || f == RESULT_OF_OCTAVES || f == RESULT_OF_SHARPNESS ||
@@ -359,7 +391,10 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
     for (int m = 0; m < RESULT_MAPS; m++)
         if (result_has_quantiles(m) && check_quantiles(s, m, e))
             return -1;
-    return check_slide_numbers(p, s, e) || check_profile(o, p, s, e) || check_flags(s, e) ? -1 : 0;
+    return check_slide_numbers(p, s, e) || check_report_numbers(o, p, s, e) ||
+                   check_profile(o, p, s, e) || check_flags(s, e)
+               ? -1
+               : 0;
 }
 
 /* --- adding up --- */

@@ -702,10 +702,10 @@ static int choose_form(struct merge *m, int n, struct err *e)
     int64_t chosen = 0;
     for (int64_t k = 0; k < m->n_parts; k++)
         chosen += !m->parts[k].left_out;
-    if (!o->extends && chosen < TABLE_FROM)
+    if (!o->extends && !o->table && chosen < TABLE_FROM)
         return 0;
     m->table = !check_rows(m, n, &why);
-    if (!m->table && o->extends)
+    if (!m->table && (o->extends || o->table))
         return err_copy(e, &why);
     if (!m->table && o->copies)
         o->copies(o->ctx, &why);

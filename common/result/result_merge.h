@@ -10,7 +10,7 @@
  * - The caller chooses which slides go together (same_resolution.h).
  * - Counts, histograms, profile_sums, spectra with their windows, and times are added. A map takes
  *   each value from the part that has it.
- * - From 1,000 slides on the output is a table, if it can be one: each slide in one result, which
+ * - From 1,000 slides on, or if it must be, the output is a table, if it can be one: each slide in one result, which
  *   lies in the folder of the output or below, and nothing `partial`. Of an existing table, rows
  *   are taken over whose result has the same path, size and time.
  *
@@ -43,6 +43,7 @@ struct result_merge_options {
     int (*loses)(void *ctx, struct err *e);
     /* The output, a table, is among the inputs. It stays one, or the merge fails. */
     bool extends;
+    bool table; /* the output is a table, of any number of slides, or the merge fails */
     /* Called if the output has enough slides for a table and cannot be one. NULL: not wanted. */
     void (*copies)(void *ctx, const struct err *why);
     bool allow_duplicates; /* slides of several names may have an equal, non-empty quickhash */

@@ -462,19 +462,14 @@ static bool same_slide_numbers(struct slide_numbers want, struct slide_numbers h
     return same;
 }
 
-static bool same_report_numbers(const struct report_numbers *want,
-                                const struct report_numbers *have, int64_t *lacking)
+static bool same_report_numbers(struct report_numbers *want, struct report_numbers *have,
+                                int64_t *lacking)
 {
-    return same_numbers(&want->stain_density, &have->stain_density, 1, lacking) &&
-           same_numbers(&want->stain_hue, &have->stain_hue, 1, lacking) &&
-           same_numbers(&want->gray_share, &have->gray_share, 1, lacking) &&
-           same_numbers(&want->ink_share, &have->ink_share, 1, lacking) &&
-           same_numbers(&want->colourless_share, &have->colourless_share, 1, lacking) &&
-           same_numbers(&want->pieces_sharp, &have->pieces_sharp, 1, lacking) &&
-           same_numbers(want->light.step, have->light.step, 3, lacking) &&
-           same_numbers(want->light.at, have->light.at, 2, lacking) &&
-           same_numbers(want->octaves, have->octaves, RESULT_SPECTRUM_OCTAVES, lacking) &&
-           !memcmp(have->sharp, want->sharp, sizeof want->sharp);
+    bool same = !memcmp(have->sharp, want->sharp, sizeof want->sharp);
+    for (int k = 0; k < REPORT_NUMBER_KINDS; k++)
+        same &= same_numbers(report_number_of(want, k), report_number_of(have, k),
+                             (int)report_number_list[k].n, lacking);
+    return same;
 }
 
 /* Do the numbers of a row, if it has them, follow from the slide? No more may be absent than the

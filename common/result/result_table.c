@@ -300,15 +300,10 @@ static void list_numbers(struct result_table *t)
 {
     struct report_numbers *n = &t->row.numbers;
     struct result_stamp *s = &t->row.stamp;
-    add(t, "stain_density", NUMBERS, &n->stain_density, 1, 0, INFINITY);
-    add(t, "stain_hue", NUMBERS, &n->stain_hue, 1, 0, 360);
-    add(t, "gray_share", NUMBERS, &n->gray_share, 1, 0, 1);
-    add(t, "ink_share", NUMBERS, &n->ink_share, 1, 0, 1);
-    add(t, "colourless_share", NUMBERS, &n->colourless_share, 1, 0, 1);
-    add(t, "light_step", NUMBERS, n->light.step, 3, -255, 255);
-    add(t, "light_step_at", NUMBERS, n->light.at, 2, 0, 1);
-    add(t, "pieces_sharp", NUMBERS, &n->pieces_sharp, 1, -INFINITY, INFINITY);
-    add(t, "spectrum_octaves", NUMBERS, n->octaves, RESULT_SPECTRUM_OCTAVES, -INFINITY, INFINITY);
+    for (int k = 0; k < REPORT_NUMBER_KINDS; k++) {
+        const struct report_number *x = &report_number_list[k];
+        add(t, x->name, NUMBERS, report_number_of(n, k), x->n, x->low, x->high);
+    }
     add(t, "sharpness_crc32", INTS, &t->row.sharpness_crc32, 1, 0, UINT32_MAX);
     t->stamp_columns = t->n_columns;
     add(t, "result_bytes", INTS, &s->bytes, 1, 0, most_int);

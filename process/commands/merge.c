@@ -416,6 +416,7 @@ static int merge(struct merging *m, choose_slides *choose, struct err *e)
         .partial = o->partial,
         .loses = o->force && !m->left_out ? NULL : refuse,
         .extends = o->extends,
+        .table = o->table,
         .copies = say_copies,
         .allow_duplicates = o->duplicates == DUPLICATES_COUNT,
         .duplicate = o->duplicates == DUPLICATES_SKIP ? skip_duplicate : NULL,

@@ -166,6 +166,10 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(force)},
     {NULL, 0, "partial", NULL, "merge even if groups are missing; the output lists them",
      COMMAND_FLAG(partial)},
+    {NULL, 0, "table", NULL,
+     "make a table also of fewer than 1,000 slides: one row of numbers per slide, which refers to "
+     "the results for maps, spectra and thumbnails",
+     COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about each output, with what "
      "became of each input"), OPTIONS_QUIET,
     DUPLICATES("fail|count|skip", "of several results of one slide. fail: they are an "
@@ -285,6 +289,9 @@ static int check_merge(const struct options *o, struct err *e)
 {
     if (check_output(o, "CORPUS.h5", e))
         return -1;
+    if (o->table && o->partial)
+        return err_set(e, "--table and --partial contradict each other: a table has whole slides "
+                          "only; choose one");
     return o->extends || output_is_folder(o->output, RESULT_ENDING)
                ? 0
                : output_is_no_input("-o", o->output, o->files.paths, o->files.n, e);
@@ -360,7 +367,8 @@ const struct command options_merge = {
                "Slides of different resolution are not pooled: FOLDER/ gets corpus.h5 or, if "
                "there are several, a file for each, such as corpus-0.25um.h5; CORPUS.h5 gets the "
                "resolution of the first slide by name. Up to "
-               "999 slides are copied. From 1,000 on the file is a small table that refers to the "
+               "999 slides are copied. From 1,000 on, or with --table, the file is a small table "
+               "that refers to the "
                "results for maps, spectra and thumbnails: keep these, in its folder or below. "
                "Results elsewhere, parts of slides and --partial make it copy all the same; a "
                "message says so. A table that is also an input stays a table. Rows of unchanged "

@@ -38,6 +38,7 @@ struct options {
     enum progress_when progress;
     enum options_duplicates duplicates;
     bool json, histogram, csv, quick, partial, force, quiet, mix_mpp;
+    bool table;                    /* merge: of any number of slides */
     bool extends;                  /* merge: the output, a table, is named as an input */
     bool min_tissue;               /* --min-tissue was given */
     bool min_roi;                  /* --min-roi was given */
