@@ -95,8 +95,7 @@ $(call objects,convert/tissue/tissue_mask.c $(patsubst %,convert/readers/picture
 # loops over pixels, for the compiler to vectorise
 $(call objects,$(patsubst %,%.c,$(addprefix process/,spectrum/lanes spectrum/spectrum_cpu spectrum/cpu_unit \
   engine/stream) common/store/gray common/store/chunks common/codec/j2k convert/convert \
-  $(addprefix convert/,readers/slide_openslide readers/frame/slide_metadata tissue/tissue \
-  zarr/zarr_levels))): EXTRA += -O3
+  $(addprefix convert/,readers/slide_openslide readers/frame/slide_metadata tissue/tissue))): EXTRA += -O3
 
 $(B)/%.o: %.c $(B)/config | needs
 	$(compile) -c -o $@ $<

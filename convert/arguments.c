@@ -12,7 +12,6 @@
 #include "convert/inputs.h"
 #include "convert/readers/frame/slide_metadata.h"
 #include "convert/tile/tile.h"
-#include "convert/zarr/zarr_image.h"
 #include "wsi_build.h"
 
 #include <stdio.h>
@@ -64,6 +63,13 @@ static int set_thresholds(void *ctx, const char *arg, struct err *e)
                : 0;
 }
 
+/* Version 1.0 had it. */
+static int refuse_zarr(void *ctx, const char *arg, struct err *e)
+{
+    (void)ctx, (void)arg;
+    return err_set(e, "--zarr is no option any more: `wsi-store zarr STORE.h5` makes the images");
+}
+
 /* --- the table --- */
 
 /* clang-format off: a row of words, then what they set */
@@ -94,10 +100,7 @@ static const struct command_option table[] = {
      "else deflate; a message says why. Other programs need an HDF5 plug-in for all but deflate "
      "and none",
      .words = codec_words, .shown = "keep", COMMAND_CALL(set_codec)},
-    {NULL, 0, "zarr", NULL,
-     "also make NAME.ome.zarr beside each store NAME.h5: an OME-Zarr image for viewers, whose "
-     "level 0 is the store itself",
-     COMMAND_FLAG(convert.zarr)},
+    {NULL, 0, "zarr", NULL, NULL, COMMAND_CALL(refuse_zarr)},
     {NULL, 0, "tissue-only", NULL, "omit tiles without tissue; they read as white",
      COMMAND_FLAG(convert.tissue_only)},
     {NULL, 0, "tissue-mask", "FILE",
@@ -225,8 +228,6 @@ static int check(const struct arguments *o, int n_words, struct err *e)
         return err_set(e, "--strict-codec has an effect with --codec keep, jpeg and j2k only");
     if (c->mpp > 0 && o->level_given)
         return err_set(e, "--level and --mpp contradict each other");
-    if (c->zarr && zarr_image_check(e))
-        return -1;
     if (c->tissue.by == TISSUE_BY_THRESHOLDS && c->tissue_mask)
         return err_set(e, "--tissue-mask and --tissue-thresholds contradict each other");
     if (o->accept_damage && c->refuse_damage)

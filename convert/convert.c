@@ -12,6 +12,8 @@
 #include "common/codec/jpeg_encoder.h"
 #include "common/codec/jpeg_stream.h"
 #include "common/store/gray.h"
+#include "common/store/store_image.h"
+#include "common/store/store_read.h"
 #include "common/store/store_write.h"
 #include "convert/convert_options.h"
 #include "convert/convert_tile.h"
@@ -21,7 +23,6 @@
 #include "convert/tissue/overview.h"
 #include "convert/tissue/tissue.h"
 #include "convert/tissue/tissue_mask.h"
-#include "convert/zarr/zarr_image.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -465,22 +466,17 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     return 0;
 }
 
-/* Makes the image beside the store that exists now. */
-static int add_image(struct convert *c, const char *target, struct convert_report *report,
-                     struct err *e)
+/* An image that shows the store which had this name before goes. */
+static void check_image(const char *target, struct convert_report *report)
 {
-    struct stat st;
-    if (!c->o->zarr)
-        return 0;
-    close_buffers(c);
-    report->image_failed = zarr_image_make(target, report->outcome == CONVERT_DONE, c->o->threads,
-                                           c->o->threads_now, &report->image_made, e);
-    if (report->image_failed)
-        return err_add(e, "%s: its store %s is whole, but has no OME-Zarr image", c->path, target);
-    report->image = true;
-    if (stat(target, &st) == 0)
-        report->store_bytes = st.st_size; /* with the index of the image */
-    return 0;
+    struct err ignored = {0};
+    int64_t content;
+    char *image = store_image_find(target, &content);
+    struct store *s = image ? store_open(target, &ignored) : NULL;
+    if (s && store_info(s)->content_crc32 != content)
+        report->image = store_image_remove(image) ? CONVERT_IMAGE_REMOVED : CONVERT_IMAGE_OLD;
+    store_close(s);
+    free(image);
 }
 
 static void convert_free(struct convert *c)
@@ -593,14 +589,12 @@ int convert_slide(const char *path, const char *target, const struct convert_opt
     c->o = o;
     c->progress = progress;
     c->progress_ctx = ctx;
-    const int r =
-        open_slide(c, e) || convert(c, target, report, e) || add_image(c, target, report, e) ? -1
-                                                                                             : 0;
+    const int r = open_slide(c, e) || convert(c, target, report, e) ? -1 : 0;
     report->seconds = clock_now() - begun;
-    if (r || report->outcome == CONVERT_SKIPPED) { /* what a killed run has left */
-        publish_clean(target);
-        zarr_image_clean(target);
-    }
+    if (r == 0)
+        check_image(target, report);
+    if (r || report->outcome == CONVERT_SKIPPED)
+        publish_clean(target); /* what a killed run has left */
     convert_free(c);
     return r;
 }

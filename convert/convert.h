@@ -20,16 +20,17 @@ enum convert_outcome {
     CONVERT_SKIPPED, /* a finished store of this slide with these options exists */
 };
 
+/* The image beside the store (store_image.h), if it was made of another store of this name. */
+enum convert_image { CONVERT_IMAGE_NONE, CONVERT_IMAGE_REMOVED, CONVERT_IMAGE_OLD };
+
 struct convert_report {
     enum convert_outcome outcome;
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    char note[256];    /* what the user should know of the slide although nothing is wrong, or "" */
-    bool image;        /* an OME-Zarr image lies beside the store */
-    bool image_made;   /* by this run */
-    bool image_failed; /* it could not be made; the store is whole */
-    bool was_stale;    /* replaced a store of the slide as it was before the slide changed */
+    char note[256]; /* what the user should know of the slide although nothing is wrong, or "" */
+    enum convert_image image;
+    bool was_stale;          /* replaced a store of the slide as it was before the slide changed */
     char other_options[160]; /* rejected for them alone: the store was made "with --gray"; or "" */
 };
 

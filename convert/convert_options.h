@@ -30,7 +30,6 @@ struct convert_options {
     struct tissue_rule tissue;
     const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
     bool refuse_damage;      /* reject a slide with a damaged tile */
-    bool zarr;               /* make an OME-Zarr image beside the store, too */
 };
 
 /* How many threads may be busy now. */

@@ -20,7 +20,6 @@
 #include "convert/plan.h"
 #include "convert/privacy/identifiers.h"
 #include "convert/tile/tile_lossless.h"
-#include "convert/zarr/zarr_image.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -74,7 +73,7 @@ static int outcomes_begin(struct outcomes *r, const struct arguments *o, struct 
 
 /* --- JSON --- */
 
-static void json_store(const char *target, const struct convert_report *p)
+static void json_store(const struct convert_report *p)
 {
     const struct store_info *s = &p->info;
     fields_json(store_fields, FIELD_ALL, s);
@@ -84,10 +83,6 @@ static void json_store(const char *target, const struct convert_report *p)
         json_text("note", p->note);
     json_int("store_bytes", p->store_bytes);
     printf(", \"seconds\": %.3f", p->seconds);
-    char *image = p->image ? zarr_image_path(target) : NULL;
-    if (image)
-        json_text("zarr", image);
-    free(image);
 }
 
 /* `why` and `p` may be NULL. */
@@ -104,7 +99,7 @@ static void json_line(const struct outcome *i, const char *status, const struct 
     else if (why)
         json_failure(why);
     if (p)
-        json_store(i->target, p);
+        json_store(p);
     json_end_line(stdout);
 }
 
@@ -138,8 +133,11 @@ static void remark(const struct outcomes *r, const struct outcome *i,
     char need[32];
     const struct store_info *s = &p->info;
     const int64_t stripe_bytes = s->stripe_rows * s->width * s->channels;
-    if (p->image_made && p->outcome == CONVERT_SKIPPED)
-        cli_say("%s: is up to date; its OME-Zarr image was made", i->target);
+    if (p->image)
+        cli_say(
+            "%s: the OME-Zarr image beside it showed another store%s; `wsi-store zarr` makes it "
+            "again",
+            i->target, p->image == CONVERT_IMAGE_REMOVED ? " and was removed" : "");
     if (p->was_stale)
         cli_say("%s: replaced, because %s has changed since", i->target, i->path);
     if (s->codec_reason[0] && r->o->convert.codec->keeps)
@@ -201,10 +199,9 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
 }
 
 /* A slide that has a store already, made with other options, is in no list. */
-static void note_failure(struct outcomes *r, const struct outcome *i,
-                         const struct convert_report *p, const struct err *why)
+static void note_failure(struct outcomes *r, const struct outcome *i, const struct err *why)
 {
-    if (!p->image_failed && i->target && plan_has_store(i->path, i->target)) {
+    if (i->target && plan_has_store(i->path, i->target)) {
         failed_list_done(r->failures, i->path);
         return;
     }
@@ -236,7 +233,7 @@ static void outcomes_failure(struct outcomes *r, const struct outcome *i,
 {
     r->failed++;
     r->trouble += err_is_trouble(why);
-    note_failure(r, i, p, why);
+    note_failure(r, i, why);
     if (p->other_options[0])
         note_other(r, why, p->other_options);
     else
@@ -456,8 +453,6 @@ static void died(void *ctx, int64_t k, int status, void *answer)
     const struct input *i = &b->in.list[k];
     struct answer *a = answer;
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (i->target)
-        zarr_image_clean(i->target);
     a->bad = 1;
     a->stopped = stop_signal() != 0;
     if (number == SIGKILL || (!number && WEXITSTATUS(status) == EXIT_TROUBLE))

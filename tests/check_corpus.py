@@ -342,15 +342,15 @@ def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
 
 
 def test_images_of_a_corpus():
-    """--wsi2h5 --zarr: an image beside each store, which is removed when its slide is withdrawn."""
+    """wsi-store zarr makes an image beside each store; it goes when its slide is withdrawn."""
     folder = folder_with(dict(zip(("anna.svs", "bert.svs"), slides(2, "700x600"))))
     out = new_out()
-    says(local(out, folder, "--wsi2h5", "--zarr").out, "2 of 2 slides converted, 2 processed")
-    expect(sorted(os.listdir(out + "/stores")) == ["anna.h5", "anna.ome.zarr", "bert.h5", "bert.ome.zarr"], "%s", os.listdir(out + "/stores"))
-    says(local(out, folder).err, "nothing to do")
+    says(local(out, folder).out, "2 of 2 slides converted, 2 processed")
+    run(sys.executable, os.path.join(ROOT, "scripts", "wsi-store"), "zarr", out + "/stores/bert.h5")
+    expect(sorted(os.listdir(out + "/stores")) == ["anna.h5", "bert.h5", "bert.ome.zarr"], "%s", os.listdir(out + "/stores"))
     corpus("remove", "-o", out, "bert")
-    expect(sorted(os.listdir(out + "/stores")) == ["anna.h5", "anna.ome.zarr"], "%s", os.listdir(out + "/stores"))
-    says(local(new_out(), folder, "--wsi2h5", "--zarr", "--discard-stores", status=2).err, "--discard-stores", "--zarr")
+    expect(os.listdir(out + "/stores") == ["anna.h5"], "%s", os.listdir(out + "/stores"))
+    says(local(new_out(), folder, "--wsi2h5", "--zarr", status=2).err, "--zarr is no option any more")
 
 
 def test_moved_slides_are_the_same_slides():

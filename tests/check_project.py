@@ -12,7 +12,7 @@ LAYERS = [  # folder, what of ours it may include
 ]
 ROOMS = {  # of each folder, in their order: a room includes itself and rooms to its left; the folder's own files all
     "common": "base codec hdf5 store result regions",
-    "convert": "tile readers tissue privacy zarr",
+    "convert": "tile readers tissue privacy",
     "convert/readers": "frame picture tiff dicom",
     "process": "draw spectrum engine options scores run commands report map plot",
     "process/report": "numbers verdict words page",

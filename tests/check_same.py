@@ -53,8 +53,8 @@ lz4        wsi2h5 --json --codec lz4 --stripe-rows 240 --group-bytes 1 --keep-id
 zstd       wsi2h5 --json --codec zstd --threads 1 --tissue-only --on-damage fail -o {out} {in}/few {in}/slides/section.svs {in}/slides/none.svs
 jpeg       wsi2h5 --json --codec jpeg --strict-codec --keep-tree -o {out} {in}
 j2k        wsi2h5 --json --codec j2k --tissue-only -o {out} {in}/few {in}/slides/j2k.svs {in}/slides/precinct.svs
-level      wsi2h5 --json --level 1 --zarr -o {out} {in}/few {in}/slides/ome.svs {in}/slides/precinct.svs {in}/more/dicom
-mpp        wsi2h5 --json --mpp 2.1 --zarr --codec deflate --task 1/2 -o {out} {in}/slides
+level      wsi2h5 --json --level 1 -o {out} {in}/few {in}/slides/ome.svs {in}/slides/precinct.svs {in}/more/dicom
+mpp        wsi2h5 --json --mpp 2.1 --codec deflate --task 1/2 -o {out} {in}/slides
 mask       wsi2h5 --json --tissue-mask {in}/mask.png --tissue-only -o {out} {in}/few/rgb.svs
 outline    wsi2h5 --json --tissue-mask {in}/roi.geojson --codec none -o {out} {in}/few/rgb.svs
 secret     wsi2h5 --json --anonymous {out}/key.csv -o {out} {in}/few

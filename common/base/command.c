@@ -251,7 +251,8 @@ int command_help(const struct command *c)
     for (const struct command_option *o = c->options; o->name; o++) {
         if (o->section)
             printf("\n%s:\n", o->section);
-        print_option(o, defaults);
+        if (o->help)
+            print_option(o, defaults);
     }
     printf("\nExample:\n  %s\n", c->example);
     command_print_statuses();

@@ -48,7 +48,8 @@ struct command_option {
     char letter;          /* 'o' for -o, or 0 */
     const char *name;     /* "output" for --output; NULL ends the table */
     const char *argument; /* "FILE", "auto|yes|no"; NULL: the option takes no argument */
-    /* %s becomes the default; without %s, " (default: ...)" is added if there is one. */
+    /* %s becomes the default; without %s, " (default: ...)" is added if there is one. NULL: an
+     * option of an older version, which set() refuses. */
     const char *help;
 
     /* The rest is written with the macros below. */

@@ -13,6 +13,7 @@
 #include "common/base/stop.h"
 #include "common/result/result_read.h"
 #include "common/store/chunks.h"
+#include "common/store/store_image.h"
 #include "common/store/store_read.h"
 #include "process/options/commands.h"
 
@@ -194,6 +195,21 @@ static int check_counts(const struct verify *v, struct err *e)
                    store_path(v->store));
 }
 
+/* An image beside the store must show this store. */
+static int check_image(const char *path, const struct store_info *i, struct err *e)
+{
+    int64_t content;
+    char *image = store_image_find(path, &content);
+    const int bad = image && content != i->content_crc32
+                        ? err_set(e,
+                                  "%s: the OME-Zarr image beside it shows another store; "
+                                  "`wsi-store zarr` makes it again",
+                                  path)
+                        : 0;
+    free(image);
+    return bad;
+}
+
 int verify_store(const char *path, const struct verify_options *o, struct verify_report *report,
                  struct err *e)
 {
@@ -208,7 +224,10 @@ int verify_store(const char *path, const struct verify_options *o, struct verify
     for (; v.group < store_info(v.store)->group_count; v.group++)
         if (verify_group(&v, items, depth, e))
             goto out;
-    r = check_counts(&v, e) || (report->bad == 0 && store_check(v.store, e)) ? -1 : 0;
+    r = check_counts(&v, e) || (report->bad == 0 && (store_check(v.store, e) ||
+                                                     check_image(path, store_info(v.store), e)))
+            ? -1
+            : 0;
 out:
     free(items);
     close_all(&v);

@@ -67,8 +67,6 @@ def take_options(corpus, o):
     corpus.stores = kept["stores"] or corpus.stores
     for flag in ("allow_duplicates", "discard_stores"):
         kept[flag] = getattr(o, flag) or bool(kept.get(flag))
-    if kept["discard_stores"] and "--zarr" in kept["wsi2h5"]:
-        die("--discard-stores: level 0 of the images of --wsi2h5 --zarr is their store", USAGE)
     if kept["discard_stores"] and kept["stores"]:
         die("--discard-stores: %s belongs to another corpus" % corpus.stores, USAGE)
 

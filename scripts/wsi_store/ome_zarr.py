@@ -8,7 +8,6 @@
 The index is that of the codec `sharding_indexed` of Zarr 3: for each tile of the level, row by row, its offset and its
 bytes as uint64, 2^64 - 1 twice where the store has none, then their CRC-32C, as the last bytes of the file.
 Codecs have the names of Zarr's specification, or those of the package imagecodecs, which registers them for zarr-python.
-`wsi2h5 --zarr` makes the same.
 """
 from __future__ import annotations
 
