@@ -116,6 +116,35 @@ def test_shares_have_lists_of_their_own():
     expect(lists(results) == ["failed.csv"] and len(rows(results + "failed.csv")) == 3, "%s", lists(results))
 
 
+def test_shares_of_groups_have_the_lists_of_shares_of_stores():
+    """A store of three groups and no other, then one that fails in a part of it, or in all."""
+    folder, work = slides(("g",)), tmp()
+    stores, results = work + "/stores/", work + "/results/"
+    convert(folder, stores, "--stripe-rows", "240", "--group-bytes", "1")
+    for tasks in (2, 3, 5):  # of five shares two are empty
+        for k in range(1, tasks + 1):
+            compute(stores, results, "--task", "%d/%d" % (k, tasks), "--by", "group")
+        first = "failed.1-of-%d.csv" % tasks
+        expect([f for f in lists(results)] == [first] and [r[0] for r in rows(results + first)] == [BROKEN], "%s", lists(results))
+        expect(BROKEN.replace("\n", "?") in shown(results, status=1), "%s", shown(results, status=1))  # the parts are not merged
+        shutil.rmtree(results)
+    shutil.copy(stores + "g.h5", work + "/whole.h5")
+    import h5py
+    with h5py.File(stores + "g.h5") as f:
+        at = int(f["/groups/00001/tile_offset"][0, 0])
+    os.rename(flipped(stores + "g.h5", at + 9), stores + "g.h5")  # a tile of the first group: a bad checksum
+    for k, status in ((1, 1), (2, 0)):
+        compute(stores, results, "--task", "%d/2" % k, "--by", "group", status=status)
+    expect(lists(results) == ["failed.1-of-2.csv"], "%s", lists(results))
+    have = dict(rows(results + "failed.1-of-2.csv"))
+    says(have["g.h5"], "convert the slide again")
+    row = verdicts(results)["g"]
+    expect(row[:2] == (True, "fail"), "the slide seems whole: %s", row)
+    shutil.copy(work + "/whole.h5", stores + "g.h5")
+    compute(stores, results, "--task", "1/2", "--by", "group")
+    expect([r[0] for r in rows(results + "failed.1-of-2.csv")] == [BROKEN], "the row of a part stays")
+
+
 def test_anonymous_runs_keep_names_out_of_the_list():
     folder, work = slides(), tmp()
     convert(folder, work + "/stores", "--anonymous", work + "/key.csv")

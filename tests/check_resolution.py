@@ -169,6 +169,26 @@ def test_merge_into_a_folder_gives_a_file_per_resolution():
     expect({f: slide_names(again + f) for f in os.listdir(again)} == want, "%s", os.listdir(again))
 
 
+def test_merge_tells_its_outputs_from_slides_by_what_is_in_them():
+    """Slides can have the names of outputs; an output of an earlier merge has no slide of its own."""
+    names = ("a", "b", "corpus-callosum", "corpus-0.5um", "corpus-luteum", "corpus-unknown-um-x2")
+    out = tmp() + "/"
+    for k, name in enumerate(names):
+        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, store(made("--size", "600x600", "--mpp", "0.5", "--seed", str(k), name=name)))
+    for again in range(2):
+        p = run(H5SPEC, "merge", "--json", "-o", out, out)
+        expect("delete" not in p.err and ("left out" in p.err) == bool(again), "%s", p.err)
+        says(p.err, "merged 6 results into %scorpus.h5: 6 slides" % out)
+        expect(slide_names(out + "corpus.h5") == sorted(names), "%s", slide_names(out + "corpus.h5"))
+    other = store(made("--size", "600x600", "--mpp", "0.25", "--seed", "9", name="c"))
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, other)  # two sets now: one has the name of a slide's result
+    before = content(out + "corpus-0.5um.h5")
+    says(run(H5SPEC, "merge", "-o", out, out, status=2).err, out + "corpus-0.5um.h5: is one of the inputs; name another folder")
+    equal(content(out + "corpus-0.5um.h5"), before, "a slide's result is overwritten")
+    os.unlink(out + "corpus-0.5um.h5")  # corpus.h5 alone has the slide
+    says(run(H5SPEC, "merge", "-o", out, out, status=1).err, out + "corpus.h5: slide a: both hold the same part")
+
+
 def test_merge_into_a_file_says_first_what_it_takes_and_the_command_for_the_rest():
     stores = [sharp(mpp, seed) for mpp, seed in (("0.25", "3"), ("0.50", "1"), ("1", "5"))]
     folder, _ = each(stores)

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One output: a set of slides that go together. */
 /* One output, and the slides that go together into it. */
 struct output {
     char *path;            /* owned */
@@ -39,9 +38,9 @@ struct merging {
     int64_t duplicates;                /* slides that --duplicates skip left out */
     int64_t kept;                      /* slides whose rows the table had already */
     bool left_out;                     /* an output was found among the inputs */
-    bool refused;                      /* the output has slides that would be lost */
-    int bad;                           /* the input that cannot be used, or -1 */
-    FILE *fates;                       /* JSON of what has become of the inputs, or NULL */
+    bool refused; /* the output would replace slides that are in no other file */
+    int bad;      /* the input that cannot be used, or -1 */
+    FILE *fates;  /* JSON of what has become of the inputs, or NULL */
     char *fates_text;
     size_t fates_bytes;
 };
@@ -240,6 +239,8 @@ static int choose_for_file(void *ctx, struct result_merge_slide *slides, int64_t
     return 0;
 }
 
+enum { FEWEST_DIGITS = 2, MOST_DIGITS = 15 };
+
 /* "corpus-0.25um.h5"; `several`: more than one set is of unknown resolution. */
 static char *name_of(const struct output *out, int digits, bool several)
 {
@@ -262,11 +263,10 @@ static bool have_same_name(const struct output *outputs, int n)
 /* Names the outputs, with as many digits as distinguish them. */
 static void name_outputs(struct merging *m)
 {
-    enum { MOST_DIGITS = 15 };
     int unknown = 0;
     for (int k = 0; k < m->n; k++)
         unknown += isnan(m->outputs[k].um);
-    for (int digits = 2; digits <= MOST_DIGITS; digits++) {
+    for (int digits = FEWEST_DIGITS; digits <= MOST_DIGITS; digits++) {
         for (int k = 0; k < m->n; k++) {
             char *name = name_of(&m->outputs[k], digits, unknown > 1);
             free(m->outputs[k].path);
@@ -291,12 +291,27 @@ static void keep_sets(struct merging *m, const struct result_merge_slide *slides
     name_outputs(m);
 }
 
+static bool is_input(const struct merging *m, const char *path)
+{
+    for (int k = 0; k < m->o->files.n; k++)
+        if (output_is_same(path, m->o->files.paths[k]))
+            return true;
+    return false;
+}
+
+/* The name of a file to write in a folder may be that of a slide's result. */
+static int check_no_input(struct merging *m, struct err *e)
+{
+    const char *path = m->outputs[m->now].path;
+    m->refused = is_input(m, path);
+    return m->refused ? err_set(e, "%s: is one of the inputs; name another folder", path) : 0;
+}
+
 /* Into a folder go all slides. With one resolution they are written at once. */
 static int choose_for_folder(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
 {
     struct merging *m = ctx;
     double *numbers = memory_need(2 * (size_t)n + 1, sizeof *numbers);
-    (void)e;
     for (int64_t k = 0; k < n; k++) {
         numbers[k] = slides[k].um;
         numbers[n + k] = slides[k].downsample;
@@ -307,7 +322,7 @@ static int choose_for_folder(void *ctx, struct result_merge_slide *slides, int64
     if (n > 0)
         m->outputs[0].um = slides[0].um;
     if (sets <= 1)
-        return 0;
+        return check_no_input(m, e);
     char *first = m->outputs[0].path;
     free(m->outputs);
     free(first);
@@ -325,7 +340,7 @@ static int by_name(const void *name, const void *entry)
 /* Chooses the slides of one set. */
 static int choose_set(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e)
 {
-    const struct merging *m = ctx;
+    struct merging *m = ctx;
     for (int64_t k = 0; k < n; k++) {
         char *const *at =
             bsearch(slides[k].name, m->names, (size_t)m->slides, sizeof *m->names, by_name);
@@ -334,7 +349,7 @@ static int choose_set(void *ctx, struct result_merge_slide *slides, int64_t n, s
                              slides[k].path);
         slides[k].left_out = m->sets[at - m->names] != m->now;
     }
-    return 0;
+    return check_no_input(m, e);
 }
 
 /* --- merging --- */
@@ -365,34 +380,128 @@ static int refuse(void *ctx, struct err *e)
                : err_set(e, "%s; name another file, or replace it with --force", why);
 }
 
-/* Is this the name of a file that a merge into a folder writes? */
-static bool is_output_name(const char *name)
+/* --- files of earlier merges ---
+ *
+ * A merge into a folder leaves out what an earlier one has written there. Only the contents of a
+ * file say what it is: a slide may have any name, such as corpus-callosum.
+ */
+
+/* Only files of such names need to be opened. */
+static bool may_be_output(const char *name)
 {
-    const size_t n = strlen(name);
-    return !strcmp(name, "corpus.h5") ||
-           (n > 12 && !strncmp(name, "corpus-", 7) && !strcmp(name + n - 5, "um.h5")) ||
-           !strncmp(name, "corpus-unknown-um-x", 19);
+    return !strncmp(name, "corpus", 6);
 }
 
-/* Is an input what an earlier merge has written under the name of an output? */
-static bool is_output(const struct merging *m, const char *path)
+/* Is it the name that a merge gives to slides of the resolution of those in the result? */
+static bool has_name_of_output(struct result *r, const char *name)
 {
-    const char *base = path_base_name(path);
-    if (!m->folder)
-        return !m->o->extends && output_is_same(m->o->output, path);
-    char *there = folder_join(m->o->output, base);
-    const bool is = is_output_name(base) && output_is_same(there, path);
+    struct result_origin o = {0};
+    struct err e = {0};
+    bool is = !strcmp(name, "corpus" RESULT_ENDING);
+    if (is || result_slides(r) == 0 || result_read_scale(r, 0, &o, &e))
+        return is;
+    const struct output out = {NULL, same_resolution_um(&o), o.downsample};
+    for (int digits = FEWEST_DIGITS; digits <= MOST_DIGITS; digits++)
+        for (int several = 0; several <= 1; several++) {
+            char *own = name_of(&out, digits, several);
+            is = is || !strcmp(name, own);
+            free(own);
+        }
+    return is;
+}
+
+/* Is this the result of one slide, or of some of its groups, under the slide's name? */
+static bool is_own_result(const struct result *r, const char *name)
+{
+    const char *slide = result_slides(r) == 1 ? result_slide_name(r, 0) : "";
+    const size_t n = strlen(slide);
+    char rest[64];
+    int64_t first, last;
+    if (n == 0 || strncmp(name, slide, n) != 0)
+        return false;
+    if (sscanf(name + n, ".%" SCNd64 "-%" SCNd64, &first, &last) != 2)
+        return !strcmp(name + n, RESULT_ENDING);
+    snprintf(rest, sizeof rest, ".%" PRId64 "-%" PRId64 RESULT_ENDING, first, last);
+    return !strcmp(name + n, rest);
+}
+
+/* The result in the output folder, if a merge has written it for its slides and not a run for one
+ * of them. Else NULL. */
+static struct result *open_output(const struct merging *m, const char *name)
+{
+    struct err e = {0};
+    char *path = folder_join(m->o->output, name);
+    struct result *r = may_be_output(name) ? result_open(path, &e) : NULL;
+    free(path);
+    if (!r || (has_name_of_output(r, name) && !is_own_result(r, name)))
+        return r;
+    result_close(r);
+    return NULL;
+}
+
+/* Does this path lead to a file of the output folder? */
+static bool is_in_output(const struct merging *m, const char *path)
+{
+    char *there = folder_join(m->o->output, path_base_name(path));
+    const bool is = output_is_same(there, path);
     free(there);
     return is;
 }
 
-/* The result of an earlier merge lies in the folder that is merged. */
+/* Notes the slides of the inputs but the candidates. */
+static void note_slides(const struct merging *m, struct result *const *candidates, void **slides)
+{
+    for (int k = 0; k < m->o->files.n; k++) {
+        struct err e = {0};
+        struct result *r = candidates[k] ? NULL : result_open(m->o->files.paths[k], &e);
+        for (int64_t s = 0; r && s < result_slides(r); s++)
+            memory_note(slides, result_slide_name(r, s), "");
+        result_close(r);
+    }
+}
+
+static bool has_only(const struct result *r, void *const *slides)
+{
+    for (int64_t s = 0; s < result_slides(r); s++)
+        if (!memory_noted(slides, result_slide_name(r, s)))
+            return false;
+    return true;
+}
+
+/* [inputs], to be free()d: which are the output, or those of earlier merges into the folder. These
+ * have no slide that other inputs lack. */
+static bool *find_outputs(const struct merging *m)
+{
+    const struct input_files *files = &m->o->files;
+    struct result **candidates = memory_need((size_t)files->n + 1, sizeof *candidates);
+    bool *is = memory_need((size_t)files->n + 1, sizeof *is);
+    void *slides = NULL;
+    bool any = false;
+    for (int k = 0; k < files->n; k++) {
+        is[k] = !m->folder && !m->o->extends && output_is_same(m->o->output, files->paths[k]);
+        candidates[k] = m->folder && is_in_output(m, files->paths[k])
+                            ? open_output(m, path_base_name(files->paths[k]))
+                            : NULL;
+        any = any || candidates[k];
+    }
+    if (any)
+        note_slides(m, candidates, &slides);
+    for (int k = 0; k < files->n; k++) {
+        is[k] = is[k] || (candidates[k] && has_only(candidates[k], &slides));
+        result_close(candidates[k]);
+    }
+    memory_forget(&slides);
+    free(candidates);
+    return is;
+}
+
 static void leave_out_outputs(struct merging *m)
 {
     struct input_files *files = &m->o->files;
+    bool *is = find_outputs(m);
     int kept = 0;
     for (int k = 0; k < files->n; k++) {
-        if (!is_output(m, files->paths[k])) {
+        if (!is[k]) {
             files->paths[kept++] = files->paths[k];
             continue;
         }
@@ -404,6 +513,7 @@ static void leave_out_outputs(struct merging *m)
         m->left_out = true;
     }
     files->n = kept;
+    free(is);
 }
 
 typedef int choose_slides(void *ctx, struct result_merge_slide *slides, int64_t n, struct err *e);
@@ -426,7 +536,7 @@ static int merge(struct merging *m, choose_slides *choose, struct err *e)
         .ctx = m,
         .kept = &m->kept,
         .bad = &m->bad};
-    if (result_check_target(out, e))
+    if (result_check_target(out, e) || (m->folder && o->mix_mpp && check_no_input(m, e)))
         return -1;
     progress_begin(o->quiet ? PROGRESS_NO : o->progress, "slide", 1, "slides/s");
     const int bad = result_merge(out, o->files.paths, o->files.n, &how, e);
@@ -482,13 +592,15 @@ static void say_others(const struct merging *m)
 {
     DIR *d = m->folder && !m->o->quiet ? opendir(m->o->output) : NULL;
     for (struct dirent *entry; d && (entry = readdir(d));) {
-        char *path = folder_join(m->o->output, entry->d_name);
         bool written = false;
         for (int k = 0; k < m->n; k++)
             written = written || !strcmp(path_base_name(m->outputs[k].path), entry->d_name);
-        if (is_output_name(entry->d_name) && !written && result_is(path))
+        struct result *r = written ? NULL : open_output(m, entry->d_name);
+        char *path = folder_join(m->o->output, entry->d_name);
+        if (r && !is_input(m, path))
             cli_say("%s: written by an earlier merge, not by this one; delete it", path);
         free(path);
+        result_close(r);
     }
     if (d)
         closedir(d);

@@ -882,6 +882,8 @@ static int run_groups(struct run *r)
         r->inputs += pieces[k].n;
     for (int k = 0; k < n && !r->ended_early; k++)
         status = run_piece(r, &all, &pieces[k]);
+    if (n == 0) /* only the list of slides without a result is written */
+        status = run_piece(r, &all, &(struct piece){0});
     r->o->files.paths = all.paths;
     r->o->files.n = all.n;
     return status;

@@ -393,39 +393,50 @@ static int carry(void *ctx, const char *slide, const char *output, const char *r
     return 0;
 }
 
-/* Of the shares of a run, the first carries on what all have in common. */
-int failures_begin(struct failed_list **l, const struct options *o, struct err *e)
+/* A row about a file that has, or would have, the result of this name; or none. */
+static void add_failure(struct failed_list *l, const struct options *o, const char *path,
+                        const char *output, const char *reason)
 {
-    int bad = 0;
-    *l = NULL;
-    if (!output_is_folder(o->output, RESULT_ENDING) || o->first_group)
-        return 0;
-    if (!(*l = failed_list_create(FAILED_RESULTS, o->output, o->task, o->tasks, false, e)))
-        return -1;
-    for (int k = 0; k < o->files.n_folders && o->task <= 1 && !bad; k++)
-        bad = failed_list_read(o->files.folders[k], carry,
-                               &(struct carrying){*l, o->files.folders[k]}, e);
-    for (int k = 0; k < o->files.n_problems && o->task <= 1; k++)
-        failures_add(*l, o, o->files.problems[k].path, o->files.problems[k].why);
-    return bad;
-}
-
-static bool is_file_of_ours(const char *name)
-{
-    const size_t n = strlen(name), m = strlen(RESULT_ENDING);
-    return n > m && !strcmp(name + n - m, RESULT_ENDING);
-}
-
-void failures_add(struct failed_list *l, const struct options *o, const char *path,
-                  const char *reason)
-{
-    const char *name = path_base_name(path);
-    size_t below = (size_t)(name - path);
+    size_t below = (size_t)(path_base_name(path) - path);
     for (int k = 0; k < o->files.n_folders; k++) {
         const char *folder = o->files.folders[k];
         const size_t n = strlen(folder);
         if (!strncmp(path, folder, n) && (path[n] == '/' || (n > 0 && folder[n - 1] == '/')))
             below = n + strspn(path + n, "/");
     }
-    failed_list_add(l, path, below, is_file_of_ours(name) ? name : "", reason);
+    failed_list_add(l, path, below, output, reason);
+}
+
+void failures_add(struct failed_list *l, const struct options *o, const char *store,
+                  const char *reason)
+{
+    size_t n;
+    const char *stem = path_stem(store, &n);
+    char *output = memory_print("%.*s" RESULT_ENDING, (int)n, stem);
+    add_failure(l, o, store, output, reason);
+    free(output);
+}
+
+/* Of the shares of a run, the first carries on what all have in common. Parts of stores that
+ * --by group shares out are as whole stores: the other parts are in the lists of other shares. */
+int failures_begin(struct failed_list **l, const struct options *o, struct err *e)
+{
+    int bad = 0;
+    *l = NULL;
+    if (!output_is_folder(o->output, RESULT_ENDING) ||
+        (o->first_group && !(o->by_group && o->tasks)))
+        return 0;
+    if (!(*l = failed_list_create(FAILED_RESULTS, o->output, o->task, o->tasks, false, e)))
+        return -1;
+    for (int k = 0; k < o->files.n_folders && o->task <= 1 && !bad; k++)
+        bad = failed_list_read(o->files.folders[k], carry,
+                               &(struct carrying){*l, o->files.folders[k]}, e);
+    for (int k = 0; k < o->files.n_problems && o->task <= 1; k++) {
+        const struct input_files_problem *p = &o->files.problems[k];
+        if (folder_is(p->path))
+            add_failure(*l, o, p->path, "", p->why);
+        else
+            failures_add(*l, o, p->path, p->why);
+    }
+    return bad;
 }

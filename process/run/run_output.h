@@ -58,11 +58,11 @@ void run_output_abort(struct run_output *r);
 /* --- the list of slides without a result, in the output folder: failed_list.h --- */
 
 /* Begins the list with what is known: what the lists in the folders of stores say, and what
- * input_files_expand() has found. *l is NULL for a run that has none: into one file, or of some
- * groups. */
+ * input_files_expand() has found. *l is NULL for a run that has none: into one file, or with
+ * --groups. */
 int failures_begin(struct failed_list **l, const struct options *o, struct err *e);
 /* Adds a store that failed. */
-void failures_add(struct failed_list *l, const struct options *o, const char *path,
+void failures_add(struct failed_list *l, const struct options *o, const char *store,
                   const char *reason);
 
 #endif
