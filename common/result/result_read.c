@@ -1,6 +1,7 @@
 /* result_read.c - reads results and trusts nothing in them; see result_read.h. */
 #include "common/result/result_read.h"
 
+#include "common/base/clock.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/codec/codec.h"
@@ -11,6 +12,7 @@
 #include "common/result/result_table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -306,6 +308,8 @@ int result_slide_path(struct result *r, int64_t k, char *path, size_t size, stru
                : err_set(e, "the path of its result is too long");
 }
 
+#define MADE_AGAIN "%s: has been made again since the table was written; merge again"
+
 /* Is a slide of `other` the one that a row describes? */
 static int check_other(const struct result *other, const struct result_slide *s,
                        const struct result_slide *row, struct err *e)
@@ -313,8 +317,7 @@ static int check_other(const struct result *other, const struct result_slide *s,
     return s->data_crc32 == row->data_crc32 && !strcmp(s->quickhash, row->quickhash) &&
                    s->nx == row->nx && s->ny == row->ny
                ? 0
-               : err_set(e, "%s: has been made again since the table was written; merge again",
-                         other->path);
+               : err_set(e, MADE_AGAIN, other->path);
 }
 
 /* Opens the result that has the maps of slide k, or takes `open` if that is it; *i gets the slide's
@@ -429,6 +432,63 @@ int result_read_numbers(struct result *r, int64_t k, struct report_numbers *n, s
     }
     *n = row.numbers;
     return 1;
+}
+
+/* Has the result of a row other data than when the row was written? `row` has only columns. */
+static bool has_changed(struct result *r, int64_t k, const struct result_row *row)
+{
+    int64_t i;
+    struct err e = {0};
+    struct result_slide s;
+    if (!(r->other = open_other(r, k, r->other, &i, &e)) ||
+        result_load_parts(r->other, i, 0, &s, &e))
+        return true;
+    const bool same = !check_other(r->other, &s, &row->slide, &e);
+    result_slide_free(&s);
+    return !same;
+}
+
+bool *result_find_changed(struct result *r, struct err *line)
+{
+    bool *changed = NULL;
+    int64_t n_changed = 0, n_gone = 0;
+    char path[PATH_MAX], first[PATH_MAX] = "";
+    *line = (struct err){0};
+    for (int64_t k = 0; r->table && k < r->count; k++) {
+        struct stat st;
+        struct err e = {0};
+        struct result_row row;
+        if (result_table_load(r->table, k, NULL, &row, &e) ||
+            result_slide_path(r, k, path, sizeof path, &e))
+            continue; /* whoever reads the row says so */
+        const bool gone = stat(path, &st) != 0;
+        if (!gone &&
+            ((st.st_size == row.stamp.bytes && clock_ns(&st.st_mtim) == row.stamp.mtime_ns) ||
+             !has_changed(r, k, &row)))
+            continue;
+        if (n_changed + n_gone == 0)
+            snprintf(first, sizeof first, "%s", path);
+        if (!changed && !gone)
+            changed = memory_need((size_t)r->count, sizeof *changed);
+        if (!gone)
+            changed[k] = true;
+        n_changed += !gone;
+        n_gone += gone;
+    }
+    if (n_changed + n_gone > 0)
+        err_set(line,
+                "%s: results have changed since the table was written (%" PRId64 " of %" PRId64
+                ") or are gone (%" PRId64 "); the first is %s; merge again",
+                r->path, n_changed, r->count, n_gone, first);
+    return changed;
+}
+
+int result_refuse_changed(struct result *r, int64_t k, struct err *e)
+{
+    char path[PATH_MAX];
+    if (!result_slide_path(r, k, path, sizeof path, e))
+        err_set(e, MADE_AGAIN, path);
+    return err_add(e, "%s: slide %s", r->path, r->names[k]);
 }
 
 struct result_table *result_table_of(const struct result *r)

@@ -40,6 +40,16 @@ int result_read_scale(struct result *r, int64_t k, struct result_origin *o, stru
 /* The numbers of slide k, if the file itself has them, because it is a table. 1: *n has them; 0:
  * they follow from report_numbers_parts(); -1: failed. */
 int result_read_numbers(struct result *r, int64_t k, struct report_numbers *n, struct err *e);
+/*
+ * Are the rows of a table still right? One stat per row; a result of another size or time is opened,
+ * because a copy with the same data is right. Returns [slides], to be free()d: whether the result
+ * of slide k has changed, so that the row must not be used. Of a result that is gone the row is all
+ * there is. NULL: no row has changed. *line gets one line about rows that have changed or whose
+ * results are gone, if any.
+ */
+bool *result_find_changed(struct result *r, struct err *line);
+/* -1: the error about a row that must not be used. */
+int result_refuse_changed(struct result *r, int64_t k, struct err *e);
 /* The parts in the file itself: all, or none of a table. */
 unsigned result_parts_in_file(const struct result *r);
 void result_close(struct result *r);

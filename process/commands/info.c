@@ -75,12 +75,20 @@ static int print_store(const char *path, enum info_form form, struct err *e)
 
 /* --- a result --- */
 
-static int print_result(const char *path, enum info_form form, bool several, struct err *e)
+/* *changed: rows of a table are of older results; all the same they are what the file has. */
+static int print_result(const char *path, enum info_form form, bool several, bool *changed,
+                        struct err *e)
 {
     int r = 0;
+    struct err line;
     struct result *result = result_open(path, e);
     if (!result)
         return -1;
+    bool *rows = result_find_changed(result, &line);
+    *changed = rows != NULL;
+    free(rows);
+    if (*line.msg)
+        cli_say("%s", line.msg);
     switch (form) {
     case INFO_JSON: r = info_result_json(path, result, e); break;
     case INFO_CSV: r = info_result_csv(path, result, e); break;
@@ -103,13 +111,13 @@ static bool is_of_stores(char *const *paths, int n)
 }
 
 static int print_one(const char *path, enum info_form form, bool stores, bool several,
-                     struct err *e)
+                     bool *changed, struct err *e)
 {
     const bool result = result_is(path);
     if (form == INFO_CSV && (stores ? result : store_is(path)))
         return err_set(e, "%s: is a %s, but the table is of %s; name them in a call of their own",
                        path, result ? "result" : "store", stores ? "stores" : "results");
-    return result ? print_result(path, form, several, e) : print_store(path, form, e);
+    return result ? print_result(path, form, several, changed, e) : print_store(path, form, e);
 }
 
 int info_main(struct options *o)
@@ -127,10 +135,11 @@ int info_main(struct options *o)
         info_histogram_head(n > 1);
     for (int k = 0; k < n; k++) {
         struct err e = {0};
-        if (!print_one(o->files.paths[k], form, stores, n > 1, &e))
-            continue;
-        fflush(stdout);
-        status = cli_worst(status, cli_failed(&e));
+        bool changed = false;
+        const int bad = print_one(o->files.paths[k], form, stores, n > 1, &changed, &e);
+        if (bad || changed)
+            fflush(stdout);
+        status = cli_worst(status, bad ? cli_failed(&e) : changed ? EXIT_PART : EXIT_DONE);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* plot_histogram.c - see plot_histogram.h. */
 #include "process/plot/plot_histogram.h"
 
+#include "common/base/cli.h"
 #include "common/base/memory.h"
 #include "common/base/stop.h"
 #include "common/base/text.h"
@@ -105,7 +106,11 @@ static int load_file(struct curves *c, const char *file, struct choice *w, unsig
                      struct err *e)
 {
     struct result *r = result_open(file, e);
+    struct err line = {0};
+    bool *changed = r ? result_find_changed(r, &line) : NULL;
     int bad = r ? 0 : -1;
+    if (*line.msg)
+        cli_say("%s", line.msg);
     if (r && c->cells == 0)
         begin(c, result_params(r));
     else if (r && result_same_params(&c->params, result_params(r), e))
@@ -115,11 +120,14 @@ static int load_file(struct curves *c, const char *file, struct choice *w, unsig
             continue;
         if (stop_check(e))
             bad = -1;
+        else if (changed && changed[k])
+            bad = result_refuse_changed(r, k, e);
         else if (parts && c->n + c->empty > 0)
             bad = err_set(e, "--map shows one slide, but several are chosen; name it with --slide");
         else
             bad = load_slide(c, r, k, file, parts, e);
     }
+    free(changed);
     result_close(r);
     return bad;
 }

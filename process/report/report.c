@@ -38,6 +38,7 @@ struct loader {
     int file;                   /* the one that is open, or the next */
     struct result *open;        /* NULL: none */
     int64_t next;               /* slide of it */
+    bool *changed;              /* of a table: whose rows must not be used; NULL: all are right */
 };
 
 struct load_item {
@@ -67,6 +68,8 @@ static bool makes_pictures(const struct loader *l)
  * row; so both spectra are looked at, which are read again for the page, one slide at a time. */
 static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct err *why)
 {
+    if (l->changed && l->changed[k])
+        return result_refuse_changed(l->open, k, why);
     const int has = result_read_numbers(l->open, k, &it->numbers, why);
     unsigned parts = makes_pictures(l) ? PARTS_OF_PICTURES : 0;
     if (has < 0)
@@ -122,6 +125,9 @@ static int open_next(struct loader *l, struct err *e)
         cannot_use(l, l->file++, path_base_name(path), &why);
         return 0;
     }
+    l->changed = result_find_changed(l->open, &why);
+    if (*why.msg && !l->setup->silent && !l->setup->quiet)
+        cli_say("%s", why.msg);
     if (!s->begun && begin(l, e))
         return -1;
     report_slides_add_creator(s, result_creator(l->open));
@@ -137,7 +143,9 @@ static int load_next(struct loader *l, struct load_item *it, struct err *e)
             return -1;
         if (l->open && l->next == result_slides(l->open)) {
             result_close(l->open);
+            free(l->changed);
             l->open = NULL;
+            l->changed = NULL;
             l->file++;
         } else if (!l->open && l->file == l->setup->n_files) {
             return PIPE_END;
@@ -340,6 +348,7 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
         status = report_curves_map(s->curves, e);
     free(items);
     result_close(l.open);
+    free(l.changed);
     if (!status) {
         report_slides_sort(s);
         drop_duplicates(&l);

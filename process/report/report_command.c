@@ -197,6 +197,7 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.n_folders = a->files.n_folders;
     a->setup.words = argv + 1;
     a->setup.n_words = argc - 1;
+    a->setup.quiet = a->quiet;
     stop_catch_signals();
     if (report_write(&a->setup, &bad, &trouble, verdicts, &e))
         return cli_failed(&e);
