@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum {
-    SAMPLE_TILES = 64, /* tiles that are looked at to learn how a slide was compressed */
-    SAMPLED_ROWS = 4,  /* every fourth row is enough for a cell's mean colour */
+    SAMPLE_TILES = 64 /* tiles that are looked at to learn how a slide was compressed */
 };
 
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
@@ -47,7 +46,7 @@ static void sum_tissue(const struct convert *c, struct tile_task *it)
         tissue_sum_damaged(&it->sums, p.cols, p.rows, p.x, p.y, 1);
     else
         tissue_sum(&it->sums, it->rgb ? it->rgb : it->pixels, p.cols, p.rows, c->info.chunk_cols,
-                   p.x, p.y, 1, SAMPLED_ROWS);
+                   p.x, p.y, 1, TISSUE_STEP);
 }
 
 static int check_damage(const struct convert *c, const struct tile_task *it, struct err *e)
@@ -73,12 +72,19 @@ static int read_pixels(const struct convert *c, struct tile_task *it, int thread
     return 0;
 }
 
-/* Sums a tile's pixels at 1/8 for the tissue map. */
-static void sum_eighth(const struct convert *c, struct tile_task *it, const uint8_t *eighth)
+/* Does the tissue map take the tile at 1/8? Pixels at 1/8 of a tile that reaches beyond the slide can
+ * hold what lies there: a block of chroma covers up to 32 px. */
+static bool is_summed_at_eighth(const struct convert *c, const struct tile_task *it)
 {
     const struct part p = part_of(&c->info, it);
-    tissue_sum(&it->sums, eighth, (p.cols + 7) / 8, (p.rows + 7) / 8, c->info.chunk_cols / 8,
-               p.x / 8, p.y / 8, 8, 1);
+    return c->slide_info.has_eighth && p.cols == c->info.chunk_cols && p.rows == c->info.chunk_rows;
+}
+
+/* Sums the pixels at 1/8 of a tile that lies wholly on the slide for the tissue map. */
+static void sum_eighth(const struct convert *c, struct tile_task *it, const uint8_t *eighth)
+{
+    const int64_t cols = c->info.chunk_cols / 8, rows = c->info.chunk_rows / 8;
+    tissue_sum(&it->sums, eighth, cols, rows, cols, it->col * cols, it->row * rows, 8, 1);
 }
 
 /* A tile that was decoded. Where tiles can be decoded at 1/8 the map is made from that, as that of
@@ -86,7 +92,7 @@ static void sum_eighth(const struct convert *c, struct tile_task *it, const uint
 static int sum_decoded(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     enum store_status status;
-    if (it->status != STORE_WHOLE || !c->slide_info.has_eighth) {
+    if (it->status != STORE_WHOLE || !is_summed_at_eighth(c, it)) {
         sum_tissue(c, it);
         return 0;
     }
@@ -113,11 +119,11 @@ static int pack_tile(const struct convert *c, struct tile_task *it, int thread, 
     return 0;
 }
 
-/* As sum_tissue, of a tile that is kept, whose pixels at 1/8 are in it->pixels; JPEG 2000 and tiles
- * whose sides are no multiples of 8 are decoded as a whole. */
+/* As sum_tissue, of a tile that is kept; it->pixels has its pixels at 1/8 where the map takes these.
+ * Other tiles, and JPEG 2000, are decoded as a whole. */
 static int sum_kept(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
-    if (it->status == STORE_WHOLE && c->slide_info.has_eighth)
+    if (it->status == STORE_WHOLE && is_summed_at_eighth(c, it))
         sum_eighth(c, it, it->pixels);
     else if (read_pixels(c, it, thread, e))
         return -1;
@@ -126,12 +132,13 @@ static int sum_kept(const struct convert *c, struct tile_task *it, int thread, s
     return 0;
 }
 
-/* Takes a tile as it is; it is decoded in part, which shows damage. Its pixels are needed only for
- * a tissue map that is made of the tiles. */
+/* Takes a tile as it is; it is decoded in part, which shows damage. Its pixels at 1/8 are needed only
+ * for a tissue map that is made of them. */
 static int keep_tile(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     struct err why = {0};
-    uint8_t *eighth = c->tissue_origin == TISSUE_TILES ? it->pixels : NULL;
+    uint8_t *eighth =
+        c->tissue_origin == TISSUE_TILES && is_summed_at_eighth(c, it) ? it->pixels : NULL;
     const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                               eighth, &it->status, &why);
     it->other[0] = 0;
@@ -162,6 +169,7 @@ static bool is_in_sample(const struct convert *c, const struct tile_task *it)
 static int measure_history(const struct convert *c, struct tile_task *it, int thread, struct err *e)
 {
     struct err why = {0};
+    const struct part p = part_of(&c->info, it);
     enum store_status status = it->status;
     it->history = (struct jpeg_history){0};
     if (c->info.codec->id != CODEC_JPEG) {
@@ -170,8 +178,8 @@ static int measure_history(const struct convert *c, struct tile_task *it, int th
         if (r || status != STORE_WHOLE)
             return r < 0 ? -1 : 0;
     }
-    const int r =
-        jpeg_history_add(&it->history, c->decoders[thread], &it->chunk, &it->glass.blocks, &why);
+    const int r = jpeg_history_add(&it->history, c->decoders[thread], &it->chunk, p.cols, p.rows,
+                                   &it->glass.blocks, &why);
     if (r)
         it->glass.blocks.cols = 0;
     return r == JPEG_NO_MEMORY ? err_copy(e, &why) : 0;

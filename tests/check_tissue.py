@@ -1,11 +1,16 @@
 """The tissue map, and what is left out or not counted by it."""
+import functools
 import struct
+import zlib
 
 import h5py
 import numpy as np
 
+import dicomfile
+import ndpifile
 import reference
 from lib import *
+from pictures import png_file
 from tiffpatch import *
 from tissue_rules import by_saturation, by_thresholds, cell_means, closed
 
@@ -72,6 +77,92 @@ def test_a_laid_pyramid_gives_the_map_of_its_tiles():
     masks = [mask_of(store(made("--from", seed, "--size", "3000x2000", "--levels", levels, name="laid")))[0]
              for levels in ("1", "3")]
     expect(iou(*masks) >= 0.9 and 0.02 < masks[0].mean() < 0.98, "IoU %f of %f", iou(*masks), masks[0].mean())
+
+
+CORNER = 320, 256  # px, whole cells: from here to the slide's right and lower edge there is tissue
+TILED = ("", "--tile 248", "--photometric ycbcr --subsampling 420 --tile 256", "--photometric ycbcr --subsampling 422", "--photometric gray", "--progressive",
+         "--photometric ycbcr --subsampling 420 --container generic", "--container ome --tile 512", "--compression 33003 --tile 256", "--compression 33005",
+         "--compression none --tile 256", "--compression lzw --tile 252x260", "--missing 1,1")
+
+
+def slides_with_a_corner(width, height):
+    """Functions that make a slide of each reader and kind of tiles, by name."""
+    size, rect = "%dx%d" % (width, height), "rect:%d,%d,%d,%d" % (*CORNER, width - CORNER[0], height - CORNER[1])
+
+    def tiled(options):
+        return made("--size", size, "--tissue", rect, *options.split())
+
+    def dicom(options):
+        return dicomfile.slide(tmp("dicom"), tiled(options))
+
+    def ndpi(subsampling):
+        w, h = width // 64 * 64, height // 8 * 8  # whole restart intervals
+        return ndpifile.Slide().add(ndpifile.picture(w, h, 8 if subsampling == "444" else 4, subsampling, tissue=rect), w, h, 20.0).save()
+
+    def plain():
+        return pixels(store(tiled(""), "--codec", "none"))
+
+    def png():
+        return file_of("p.png", png_file(width, height, 2, 8, (b"IDAT", zlib.compress(np.pad(plain().reshape(height, -1), ((0, 0), (1, 0))).tobytes()))))
+    return {**{o or "SVS": functools.partial(tiled, o) for o in TILED},
+            **{"DICOM " + o: functools.partial(dicom, o) for o in (
+                "--complete-tiles", "--complete-tiles --photometric ycbcr --subsampling 420 --tile 256", "--compression 33005 --tile 256")},
+            **{"NDPI " + s: functools.partial(ndpi, s) for s in ("444", "422")},
+            "strips": lambda: Pages().add((width, height), 37, [s.tobytes() for s in cut(plain(), 37)]).save(os.path.join(tmp(), "strips.tif")), "PNG": png}
+
+
+def test_padding_is_no_slide():
+    """Tiles are padded with black, which pixels at 1/8 mix with the slide: the last row and column of cells were tissue, and dark in the thumbnail.
+    Cell by cell, with sizes that leave 1 to 31 px for the last cells."""
+    sizes = (641, 519), (647, 520), (648, 513), (665, 543), (650, 521), (672, 519), (643, 516)
+    kinds = list(slides_with_a_corner(*sizes[0]))
+    for n, kind in enumerate(kinds):
+        for width, height in {sizes[0], sizes[1 + n % 6], sizes[1 + (n + 3) % 6]}:
+            slide = slides_with_a_corner(width, height)[kind]()
+            plain = store(slide, "--codec", "none")
+            picture = pixels(plain)
+            mean = cell_means(picture if picture.shape[2] == 3 else picture.repeat(3, 2))
+            want = closed(by_saturation(mean)[0])
+            expect(want[-1, 11:].all() and want[9:, -1].all() and not want[:, :9].any() and not want[:7].any(), "%s: the picture", kind)
+            for conversion in ((), ("--codec", "none"), ("--codec", "deflate", "--gray"), ("--tissue-only",)):
+                path = plain if conversion == ("--codec", "none") else store(slide, *conversion)
+                mask, _ = mask_of(path)
+                expect(mask.shape == want.shape and (mask == want).all(), "%s, %d x %d, %s: %s differ", kind, width, height, conversion,
+                       np.argwhere(mask != want)[:9].tolist())
+                shown = values_in(path, "associated/thumbnail")
+                if shown.shape == mean.shape:  # made of the means of cells
+                    off = np.abs(shown - mean).max(2)
+                    expect(off.max() < 40 and np.median(off) <= 2, "%s, %d x %d, %s: a thumbnail %.0f levels off", kind, width, height, conversion, off.max())
+
+
+def test_what_tiles_hold_beyond_the_slide_changes_nothing():
+    """Its blocks counted among those that show earlier compression."""
+    width, height = 624, 304
+    rng = np.random.default_rng(1)
+    picture = np.kron(rng.normal(200, 25, (height // 8, width // 8, 3)), np.ones((8, 8, 1))) + rng.normal(0, 12, (height, width, 3))
+    picture[:, :300] = 235 + rng.normal(0, 2, (height, 300, 1))
+    for subsampling in (0, 1, 2):  # 4:4:4, 4:2:2, 4:2:0: whole blocks of each lie on the slide
+        seen = []
+        for beyond in (0, 255, rng.integers(0, 256, (512, 1024, 3))):
+            whole = np.zeros((512, 1024, 3), np.uint8) + np.uint8(beyond)
+            whole[:height, :width] = picture.clip(0, 255)
+            tiles = [jpeg_of(t, 80, subsampling=subsampling) for t in cut(whole, (512, 512))]
+            path = Pages().add((width, height), (512, 512), tiles, {259: (3, [7]), 262: (3, [6])}).save(os.path.join(tmp(), "s.tif"))
+            kept = store(path)
+            numbers = {k: v for k, v in attributes_of(kept).items() if k.startswith(("jpeg_", "glass_"))}
+            expect(len(numbers) == 9, "%s", numbers)
+            same = ("tissue/mask", "pixels", "associated/thumbnail")[:1 if subsampling else 3]  # chroma is interpolated across the edge
+            seen.append([numbers, *(values_in(kept, k).tobytes() for k in same)])
+        expect(seen[0] == seen[1] == seen[2], "%d: %s", subsampling, [s[0] for s in seen])
+
+
+def test_a_coarse_level_that_ends_early():
+    """The last row of cells, of which it has no pixel, was as the cell in the lower right corner."""
+    for levels, (width, height) in itertools.product("23", ((2561, 1537), (2569, 1540), (2567, 1543))):
+        for piece in ((0, 1024, 960, 640), (1600, 1024, 1600, 640), (1600, 0, 1600, 512)):  # in corners
+            slide = made("--size", "%dx%d" % (width, height), "--levels", levels, "--tissue", "rect:%d,%d,%d,%d" % piece)
+            wrong = mask_of(store(slide))[0] != rectangle(width, height, *piece)
+            expect(not wrong[-1].any() and not wrong[:, -1].any(), "%s levels, %d x %d, %s: %s", levels, width, height, piece, np.argwhere(wrong).tolist())
 
 
 def test_tiles_at_an_eighth_count_to_their_last_column():

@@ -70,7 +70,7 @@ struct picture {
 uint32_t hash3(uint32_t seed, uint32_t x, uint32_t y);
 void picture_init(struct picture *p);
 void picture_free(struct picture *p);
-/* A tile of a level, [th][tw][3]; beyond the picture its last row and column repeat. */
+/* A tile of a level, [th][tw][3]; black beyond the picture. */
 void picture_tile(struct picture *p, uint32_t level, uint32_t x, uint32_t y, uint32_t tw,
                   uint32_t th, uint8_t *rgb);
 /* The whole slide sampled to w x h, into rows of `stride` px. */

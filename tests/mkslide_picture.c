@@ -321,22 +321,15 @@ void picture_free(struct picture *p)
     }
 }
 
-/* A tile of a level, [th][tw][3]; what lies beyond the picture repeats its last row and column. */
+/* A tile of a level, [th][tw][3]; black beyond the picture, as most writers of slides pad. */
 void picture_tile(struct picture *p, uint32_t level, uint32_t x, uint32_t y, uint32_t tw,
                   uint32_t th, uint8_t *rgb)
 {
     uint32_t w = p->width >> 2 * level, h = p->height >> 2 * level;
     uint32_t n = w - x < tw ? w - x : tw;
-    for (uint32_t r = 0; r < th; r++) {
-        uint8_t *row = rgb + 3 * (size_t)tw * r;
-        if (y + r >= h) {
-            memcpy(row, row - 3 * (size_t)tw, 3 * (size_t)tw);
-            continue;
-        }
-        picture_row(p, level, y + r, x, n, row);
-        for (uint32_t i = n; i < tw; i++)
-            memcpy(row + 3 * (size_t)i, row + 3 * (size_t)(n - 1), 3);
-    }
+    memset(rgb, 0, 3 * (size_t)tw * th);
+    for (uint32_t r = 0; r < th && y + r < h; r++)
+        picture_row(p, level, y + r, x, n, rgb + 3 * (size_t)tw * r);
 }
 
 /* The whole slide sampled to w x h, written with a stride in pixels. */

@@ -87,13 +87,13 @@ void source_shrink(struct maker *m, uint32_t shrink)
     }
 }
 
-/* Tile (col, row) at 1 / shrink: level 0's tiles side by side; white beyond its last one. */
+/* Tile (col, row) at 1 / shrink: level 0's tiles side by side; black beyond its last one. */
 void source_tile(struct maker *m, uint32_t shrink, uint32_t col, uint32_t row)
 {
     const uint32_t w = m->tile_w / shrink, h = m->tile_h / shrink;
     const uint32_t n_cols = (m->o->width + m->tile_w - 1) / m->tile_w;
     const uint32_t n_rows = (m->o->height + m->tile_h - 1) / m->tile_h;
-    memset(m->pixels, 255, 3 * (size_t)m->tile_w * m->tile_h);
+    memset(m->pixels, 0, 3 * (size_t)m->tile_w * m->tile_h);
     for (uint32_t r = 0; r < shrink && row * shrink + r < n_rows; r++)
         for (uint32_t c = 0; c < shrink && col * shrink + c < n_cols; c++) {
             const uint32_t i = source_pick(m, col * shrink + c, row * shrink + r, n_rows);

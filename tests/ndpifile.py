@@ -10,11 +10,14 @@ CANARIES = ("CANARYREFERENCE", "CANARYSERIAL", "CANARYDATE", "CANARYCOMMENT")
 JFIF = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
 
 
-def picture(width, height, restart, subsampling="444", seed=1):
-    """A JPEG of the whole picture, with JFIF's marker."""
-    svs = made("--size", "%dx%d" % (width, height), "--tile", "%dx%d" % (width, height), "--photometric", "ycbcr", "--seed",
-               str(seed), "--subsampling", subsampling, "--complete-tiles", *(("--restart", str(restart)) if restart else ()))
-    jpeg = Level(svs).tiles[0]
+def picture(width, height, restart, subsampling="444", seed=1, tissue="ellipses"):
+    """A JPEG of the whole picture, with JFIF's marker. Its last blocks are black beyond the picture."""
+    side = [-(-size // mcu) * mcu for size, mcu in zip((width, height), (8 if subsampling == "444" else 16, 16 if subsampling == "420" else 8))]
+    svs = made("--size", "%dx%d" % (width, height), "--tile", "%dx%d" % tuple(side), "--photometric", "ycbcr", "--seed",
+               str(seed), "--subsampling", subsampling, "--complete-tiles", "--tissue", tissue, *(("--restart", str(restart)) if restart else ()))
+    jpeg = bytearray(Level(svs).tiles[0])
+    frame = next(at for at, marker in segments(jpeg) if marker == 0xc0)
+    struct.pack_into(">HH", jpeg, frame + 5, height, width)
     return jpeg[:2] + JFIF + b"\xff\xfe\0\x0fCANARYCOMMENT" + jpeg[2:]
 
 

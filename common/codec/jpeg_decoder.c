@@ -432,10 +432,12 @@ static struct jpeg_block describe(const struct jpeg_decompress_struct *j, int co
     return b;
 }
 
-static void count_luma(struct jpeg_decompress_struct *j, struct jpeg_counts *c,
-                       struct jpeg_blocks *b, int components)
+static void count_luma(struct jpeg_decompress_struct *j, int64_t cols, int64_t rows,
+                       struct jpeg_counts *c, struct jpeg_blocks *b, int components)
 {
     const jpeg_component_info *luma = j->comp_info;
+    const int64_t whole_cols = cols * luma->h_samp_factor / (DCTSIZE * j->max_h_samp_factor);
+    const int64_t whole_rows = rows * luma->v_samp_factor / (DCTSIZE * j->max_v_samp_factor);
     jvirt_barray_ptr *blocks = jpeg_read_coefficients(j);
     for (JDIMENSION y = 0; y < luma->height_in_blocks; y++) {
         JBLOCKROW row[3];
@@ -444,7 +446,8 @@ static void count_luma(struct jpeg_decompress_struct *j, struct jpeg_counts *c,
         for (JDIMENSION x = 0; x < luma->width_in_blocks; x++) {
             const JCOEF *const at[3] = {row[0][x], components == 3 ? row[1][x] : NULL,
                                         components == 3 ? row[2][x] : NULL};
-            count_block(at[0], c);
+            if (x < whole_cols && y < whole_rows)
+                count_block(at[0], c);
             if (components)
                 b->of[(int64_t)y * b->cols + x] = describe(j, components, at);
         }
@@ -469,8 +472,8 @@ static int make_blocks(const struct jpeg_decompress_struct *j, struct jpeg_block
     return 0;
 }
 
-int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct jpeg_blocks *b, struct err *e)
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, int64_t cols, int64_t rows,
+               struct jpeg_counts *c, struct jpeg_blocks *b, struct err *e)
 {
     int r = restart(d, NULL, 0, e);
     if (r == 0)
@@ -487,7 +490,7 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jp
         err_memory(e);
         return JPEG_NO_MEMORY;
     }
-    count_luma(&d->jpeg, c, b, gray_components(&d->jpeg));
+    count_luma(&d->jpeg, cols, rows, c, b, gray_components(&d->jpeg));
     return 0;
 }
 
@@ -525,10 +528,10 @@ int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, s
     return err_set(e, "this build lacks libjpeg");
 }
 
-int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct jpeg_blocks *b, struct err *e)
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, int64_t cols, int64_t rows,
+               struct jpeg_counts *c, struct jpeg_blocks *b, struct err *e)
 {
-    (void)d, (void)bytes, (void)n, (void)c, (void)b;
+    (void)d, (void)bytes, (void)n, (void)cols, (void)rows, (void)c, (void)b;
     return err_set(e, "this build lacks libjpeg");
 }
 

@@ -84,10 +84,11 @@ struct jpeg_blocks {
     int64_t cols, rows, room; /* 0: the colours of the file are none that have a gray */
     struct jpeg_block *of;    /* [rows][cols]; room for `room` */
 };
-/* Adds those of a whole file (JPEG_MARKED) that jpeg_decode finds whole, and describes its blocks.
- * 0, JPEG_DAMAGED or JPEG_NO_MEMORY; then some may have been added. */
-int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_counts *c,
-               struct jpeg_blocks *b, struct err *e);
+/* Adds the blocks that lie wholly in the first cols x rows px of a whole file (JPEG_MARKED) that
+ * jpeg_decode finds whole, and describes all blocks. 0, JPEG_DAMAGED or JPEG_NO_MEMORY; then some
+ * may have been added. */
+int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, int64_t cols, int64_t rows,
+               struct jpeg_counts *c, struct jpeg_blocks *b, struct err *e);
 /* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */
 int jpeg_check_tables(struct jpeg_decoder *d, const uint8_t *tables, size_t n, struct err *e);
 

@@ -279,12 +279,12 @@ static void note(struct jpeg_history *p, int64_t tiles, int quality, const char 
 }
 
 int jpeg_history_add(struct jpeg_history *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                     struct jpeg_blocks *blocks, struct err *e)
+                     int64_t cols, int64_t rows, struct jpeg_blocks *blocks, struct err *e)
 {
     struct jpeg_header h;
     if (jpeg_header_read(&h, tile->bytes, tile->n, e))
         return JPEG_DAMAGED;
-    const int r = jpeg_count(d, tile->bytes, tile->n, &p->counts, blocks, e);
+    const int r = jpeg_count(d, tile->bytes, tile->n, cols, rows, &p->counts, blocks, e);
     if (r)
         return r;
     note(p, 1, nearest_quality(h.quant[h.component[0].quant]), subsampling_of(&h));

@@ -69,7 +69,7 @@ void glass_free(struct glass *g);
  *              if the tiles differ.
  * twice        0 to 1. A JPEG that was decoded and compressed again less strongly, on the same grid
  *              of blocks, has gaps at regular distances among its quantised coefficients.
- *              Let n_k be the number of luma blocks in which coefficient z is k or -k, k = 1..64,
+ *              Let n_k be the number of luma blocks, wholly on the slide, in which coefficient z is k or -k, k = 1..64,
  *              and S(f) = sum n_k cos(2 pi f k) / sum n_k for f = 0, 1/256 .. 1/2. S falls for
  *              coefficients that were quantised once, and rises towards f = (second quantiser) /
  *              (first one) for others. The score is the mean over z = 1..9 of the largest rise,
@@ -89,10 +89,10 @@ struct jpeg_history {
     struct jpeg_counts counts;
 };
 
-/* Adds a whole tile, and describes its blocks. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out.
- */
+/* Adds a whole tile, of which cols x rows px lie on the slide, and describes its blocks. 0,
+ * JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out. */
 int jpeg_history_add(struct jpeg_history *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
-                     struct jpeg_blocks *blocks, struct err *e);
+                     int64_t cols, int64_t rows, struct jpeg_blocks *blocks, struct err *e);
 /* Adds what another thread has found; the order does not matter. */
 void jpeg_history_join(struct jpeg_history *p, const struct jpeg_history *other);
 /* 0 to 1; NaN if the tiles show too little. */

@@ -78,10 +78,11 @@ static bool is_only_coarsely_missing(const struct pass *p, int64_t col, int64_t 
     return false;
 }
 
-static int read_tile(const struct pass *p, struct item *it, int thread, struct err *e)
+/* At 1/8 if `shrink` is 8. */
+static int read_tile(const struct pass *p, struct item *it, int shrink, int thread, struct err *e)
 {
     const struct slide_reader *reader = p->slide->reader;
-    return p->shrink == 1
+    return shrink == 1
                ? reader->read(p->slide, thread, it->col, it->row, 3, it->rgb, &it->status, e)
                : reader->read_eighth(p->slide, thread, it->col, it->row, it->rgb, &it->status, e);
 }
@@ -93,21 +94,22 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     const struct slide_info *i = p->info;
     const int64_t cols = cut(i->width, i->tile_cols, it->col);
     const int64_t rows = cut(i->height, i->tile_rows, it->row);
-    const int64_t pitch = i->tile_cols / p->shrink;
-    const int64_t x = it->col * pitch, y = it->row * (i->tile_rows / p->shrink);
-    const int64_t shown_cols = (cols + p->shrink - 1) / p->shrink;
-    const int64_t shown_rows = (rows + p->shrink - 1) / p->shrink;
-    const double scale = p->scale * p->shrink;
+    /* pixels at 1/8 of a tile that reaches beyond the slide can hold what lies there */
+    const int shrink = cols < i->tile_cols || rows < i->tile_rows ? 1 : p->shrink;
+    const int64_t pitch = i->tile_cols / shrink;
+    const int64_t x = it->col * pitch, y = it->row * (i->tile_rows / shrink);
+    const double scale = p->scale * shrink;
     stop_library_begin();
-    const int bad = read_tile(p, it, thread, e);
+    const int bad = read_tile(p, it, shrink, thread, e);
     stop_library_end();
     if (bad)
         return -1;
     if (it->status == STORE_DAMAGED ||
         (it->status == STORE_MISSING && is_only_coarsely_missing(p, it->col, it->row)))
-        tissue_sum_damaged(&it->sums, shown_cols, shown_rows, x, y, scale);
+        tissue_sum_damaged(&it->sums, cols / shrink, rows / shrink, x, y, scale);
     else
-        tissue_sum(&it->sums, it->rgb, shown_cols, shown_rows, pitch, x, y, scale, 1);
+        tissue_sum(&it->sums, it->rgb, cols / shrink, rows / shrink, pitch, x, y, scale,
+                   shrink < p->shrink ? TISSUE_STEP : 1);
     return 0;
 }
 

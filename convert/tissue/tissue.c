@@ -121,7 +121,8 @@ static void begin_sums(struct tissue_sums *s, int64_t x, int64_t y, int64_t cols
 }
 
 /* As sum_pixels, for the few pixels of a cell at 1/8. */
-static void sum_few(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
+static void sum_few(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch,
+                    uint32_t weight)
 {
     uint32_t sum[3] = {0};
     for (int64_t y = 0; y < rows; y++, rgb += pitch)
@@ -129,18 +130,20 @@ static void sum_few(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t row
             for (int c = 0; c < 3; c++)
                 sum[c] += rgb[3 * k + c];
     for (int c = 0; c < 3; c++)
-        cell[c] += sum[c];
-    cell[3] += (uint32_t)(n * rows);
+        cell[c] += weight * sum[c];
+    cell[3] += weight * (uint32_t)(n * rows);
 }
 
-/* Adds n pixels of each of some rows. Columns are summed first, which the compiler vectorises. */
-static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch)
+/* Adds n pixels of each of some rows, each of which counts `weight` times. Columns are summed first,
+ * which the compiler vectorises. */
+static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t rows, int64_t pitch,
+                       uint32_t weight)
 {
     uint16_t column[3 * TISSUE_CELL] = {0}; /* of 32 rows at most */
     uint32_t sum[3] = {0};
     assert(n <= TISSUE_CELL && rows <= TISSUE_CELL);
     if (n <= 4) {
-        sum_few(cell, rgb, n, rows, pitch);
+        sum_few(cell, rgb, n, rows, pitch, weight);
         return;
     }
     for (int64_t y = 0; y < rows; y++, rgb += pitch)
@@ -150,24 +153,25 @@ static void sum_pixels(uint32_t cell[4], const uint8_t *rgb, int64_t n, int64_t 
         for (int c = 0; c < 3; c++)
             sum[c] += column[3 * k + c];
     for (int c = 0; c < 3; c++)
-        cell[c] += sum[c];
-    cell[3] += (uint32_t)(n * rows);
+        cell[c] += weight * sum[c];
+    cell[3] += weight * (uint32_t)(n * rows);
 }
 
 void tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows,
                 int64_t pitch, int64_t x, int64_t y, double scale, int64_t step)
 {
     const int64_t side = side_of(scale);
+    const uint32_t weight = (uint32_t)(lrint(scale * scale) * step); /* stored pixels */
     begin_sums(s, x, y, cols, rows, scale);
     for (int64_t c = y, d; c < y + rows; c = d) {
         d = next_cell(c, y + rows, scale, side);
-        const int64_t first = (c - y + step - 1) / step * step,
+        const int64_t first = (c + step - 1) / step * step - y,
                       n = (d - y - first + step - 1) / step;
         uint32_t(*cell)[4] = s->cell + (cell_of(c, scale) - s->row) * s->cols;
         for (int64_t a = x, b; n > 0 && a < x + cols; a = b) {
             b = next_cell(a, x + cols, scale, side);
             sum_pixels(cell[(side > 0 ? a / side : cell_of(a, scale)) - s->col],
-                       rgb + (first * pitch + a - x) * 3, b - a, n, step * pitch * 3);
+                       rgb + (first * pitch + a - x) * 3, b - a, n, step * pitch * 3, weight);
         }
     }
 }
@@ -220,8 +224,17 @@ static void add_to_view(struct tissue *t, int64_t row, int64_t col, const uint32
     p[3]++;
 }
 
-/* Turns the upper n rows of the band, which are complete, into bins. A cell without pixels gets the
- * bins of the cell before it. */
+/* A cell without pixels is as the one to its left, in the first column as the one above. */
+static void copy_neighbour(struct tissue *t, int64_t k)
+{
+    const int64_t from = k % t->cols > 0 ? k - 1 : k - t->cols;
+    if (from >= 0) {
+        t->mask[k] = t->mask[from];
+        t->saturation[k] = t->saturation[from];
+    }
+}
+
+/* Turns the upper n rows of the band, which are complete, into bins. */
 static void complete_rows(struct tissue *t, int64_t n)
 {
     struct tissue_sums *s = &t->band;
@@ -229,13 +242,16 @@ static void complete_rows(struct tissue *t, int64_t n)
     if (n == 0)
         return;
     for (int64_t k = 0; k < cells; k++) {
-        if (s->cell[k][3]) {
-            bins_of(s->cell[k], t->rule->by, t->last);
-            note_brightness(t, s->cell[k]);
-            add_to_view(t, s->row + k / t->cols, k % t->cols, s->cell[k]);
+        uint8_t bins[2];
+        if (s->cell[k][3] == 0) {
+            copy_neighbour(t, first + k);
+            continue;
         }
-        t->mask[first + k] = t->last[0];
-        t->saturation[first + k] = t->last[1];
+        bins_of(s->cell[k], t->rule->by, bins);
+        t->mask[first + k] = bins[0];
+        t->saturation[first + k] = bins[1];
+        note_brightness(t, s->cell[k]);
+        add_to_view(t, s->row + k / t->cols, k % t->cols, s->cell[k]);
     }
     memmove(s->cell, s->cell + cells, (size_t)left * sizeof *s->cell);
     s->row += n;
@@ -480,10 +496,10 @@ void tissue_finish(struct tissue *t)
     const int64_t n = t->cols * t->rows;
     int64_t tissue = 0;
     complete_rows(t, t->band.rows);
-    const int64_t done =
-        t->band.row * t->cols; /* a coarse level may end a row of cells too early */
-    memset(t->mask + done, t->last[0], (size_t)(n - done));
-    memset(t->saturation + done, t->last[1], (size_t)(n - done));
+    for (int64_t k = t->band.row * t->cols; k < n && k >= t->cols; k++) {
+        t->mask[k] = t->mask[k - t->cols]; /* the coarse level ended before this row of cells */
+        t->saturation[k] = t->saturation[k - t->cols];
+    }
     t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
     (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_thresholds)(t, n);
     for (int64_t k = 0; t->damaged && k < n; k++)

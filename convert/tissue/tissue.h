@@ -18,7 +18,10 @@
  * (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
  *
  * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
- * 1/8, or the tiles that are converted anyway: of these every fourth row from their first on.
+ * 1/8, or the tiles that are converted anyway: of these every fourth row of the slide, and at 1/8
+ * where the reader can. A pixel at 1/8 of a tile that reaches beyond the slide can hold what lies
+ * there, so such tiles are always decoded in full. A cell counts each of its pixels by its area.
+ * A coarse level can end before the last cells: these are as their neighbours, to the left or above.
  * Colours arrive one row of tiles after the other, so sums are kept only for the rows of cells that
  * are not complete; a complete cell takes two bytes.
  */
@@ -31,9 +34,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TISSUE_CELL = STORE_CELL, TISSUE_VIEW = 512 };
+enum {
+    TISSUE_CELL = STORE_CELL,
+    TISSUE_VIEW = 512,
+    TISSUE_STEP = 4 /* every so many rows are enough for a cell's mean colour */
+};
 
-/* Sums of R, G, B and their number, for a rectangle of cells. */
+/* Sums of R, G, B over stored pixels and the number of these, for a rectangle of cells. */
 struct tissue_sums {
     int64_t col, row, cols, rows;
     uint32_t (*cell)[4]; /* [rows][cols]: R, G, B, n; room for `room` cells */
@@ -54,7 +61,6 @@ struct tissue {
     int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
     struct tissue_sums band; /* the rows of cells that are not complete */
     int64_t dim, bright;     /* complete cells whose V is below 1/4, at least 1/2 */
-    uint8_t last[2];         /* gray or hue bin, and saturation bin, of the last complete cell */
     uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
     uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
     uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
@@ -78,8 +84,8 @@ int tissue_create(struct tissue *t, int64_t width, int64_t height, const struct 
 void tissue_free(struct tissue *t);
 
 /* Sums a tile, rgb [rows][pitch][3] u8, of which cols x rows pixels count. Its first pixel is pixel
- * (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Only every
- * step-th row is read. Any thread. */
+ * (x, y) of an image each of whose pixels is `scale` >= 1 stored pixels wide and high. Only rows y
+ * that are a multiple of `step` are read. Any thread. */
 void tissue_sum(struct tissue_sums *s, const uint8_t *rgb, int64_t cols, int64_t rows,
                 int64_t pitch, int64_t x, int64_t y, double scale, int64_t step);
 /* The same for a tile that is damaged. Tissue must not be lost because of damage, so every cell
