@@ -44,27 +44,23 @@ enum {
 
 /* --- the rest of the store --- */
 
-/* Records damage that is not in the tiles. */
-static int add_problem(struct convert *c, const struct err *damage, struct err *e)
+/* Records what is wrong with the file besides the tiles of the level. That is no damage. */
+static void add_problem(struct convert *c, const struct err *problem)
 {
     char *all = c->info.source_problem;
     const size_t room = sizeof c->info.source_problem, n = strlen(all);
-    if (!damage->msg[0])
-        return 0;
-    if (c->o->refuse_damage)
-        return err_set(e, "%s; rejected because of --on-damage fail", damage->msg);
-    snprintf(all + n, room - n, "%s%s", n ? "; " : "", damage->msg);
-    return 0;
+    if (problem->msg[0])
+        snprintf(all + n, room - n, "%s%s", n ? "; " : "", problem->msg);
 }
 
 static int read_head(struct convert *c, struct err *e)
 {
-    struct err damage = {0};
-    return slide_extras_read(&c->extras, c->slide, &c->slide_info, c->o->keep_identifiers,
-                             c->info.codec->id == CODEC_JPEG, &damage, e) ||
-                   add_problem(c, &damage, e)
-               ? -1
-               : 0;
+    struct err problem = {0};
+    if (slide_extras_read(&c->extras, c->slide, &c->slide_info, c->o->keep_identifiers,
+                          c->info.codec->id == CODEC_JPEG, &problem, e))
+        return -1;
+    add_problem(c, &problem);
+    return 0;
 }
 
 /* The tissue map of a gray store needs the tiles in colour. */
@@ -91,11 +87,12 @@ static int make_tissue(struct convert *c, struct err *e)
         return 0;
     }
     const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
-    struct err damage = {0};
+    struct err problem = {0};
     const int r = overview_tissue(c->file, c->slide, &c->slide_info, convert_threads(c->o), must,
-                                  &c->tissue, &damage, e);
-    if (r < 0 || add_problem(c, &damage, e))
+                                  &c->tissue, &problem, e);
+    if (r < 0)
         return -1;
+    add_problem(c, &problem);
     c->tissue_origin = r > 0 ? TISSUE_OVERVIEW : TISSUE_TILES;
     if (r > 0 && c->tissue.none && c->o->tissue_only)
         return err_set(e, "--tissue-only needs a tissue map, but %s; give --tissue-mask", no_map);
@@ -441,13 +438,11 @@ static int convert(struct convert *c, const char *target, struct convert_report 
         return -1;
     if (verdict == PLAN_SKIP) {
         const struct store_info *old = &report->info;
-        if (c->o->refuse_damage && (old->tiles_damaged || old->source_problem[0]))
+        if (c->o->refuse_damage && old->tiles_damaged)
             return err_set(e,
                            "%s: its store %s has %" PRId64
-                           " damaged tile%s%s%s; rejected because of "
-                           "--on-damage fail",
-                           c->path, target, old->tiles_damaged, old->tiles_damaged == 1 ? "" : "s",
-                           old->source_problem[0] ? ": " : "", old->source_problem);
+                           " damaged tile%s; rejected because of --on-damage fail",
+                           c->path, target, old->tiles_damaged, old->tiles_damaged == 1 ? "" : "s");
         if (old->codec_reason[0] && c->o->strict_codec)
             return err_set(e,
                            "%s: its store %s has codec %s (%s); rejected because of --strict-codec",
@@ -457,9 +452,6 @@ static int convert(struct convert *c, const char *target, struct convert_report 
         return 0;
     }
     report->was_stale = verdict == PLAN_REMAKE;
-    if (c->o->refuse_damage && c->slide_info.problem[0])
-        return err_set(e, "%s: %s; rejected because of --on-damage fail", c->path,
-                       c->slide_info.problem);
     if (make_any_store(c, target, &report->store_bytes, e))
         return err_add(e, "%s to %s", c->path, target);
     report->info = c->info;

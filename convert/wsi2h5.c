@@ -81,6 +81,8 @@ static void json_store(const struct convert_report *p)
     json_int("groups", s->group_count);
     if (p->note[0])
         json_text("note", p->note);
+    if (s->source_problem[0])
+        json_text("problem", s->source_problem);
     json_int("store_bytes", p->store_bytes);
     printf(", \"seconds\": %.3f", p->seconds);
 }
@@ -113,17 +115,11 @@ static const char *plural(int64_t n)
 /* Writes what is damaged into *e. False when nothing is. */
 static bool describe_damage(const struct outcome *i, const struct store_info *s, struct err *e)
 {
-    const bool problem = s->source_problem[0];
     if (s->tiles_damaged > 0)
         err_set(e,
-                "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
-                "again",
-                i->path, s->tiles_damaged, plural(s->tiles_damaged), problem ? " (" : "",
-                s->source_problem, problem ? ")" : "");
-    else if (problem)
-        err_set(e, "%s: the file is damaged (%s), but its pixels were read; copy the slide again",
-                i->path, s->source_problem);
-    return s->tiles_damaged > 0 || problem;
+                "%s: %" PRId64 " damaged tile%s, filled with the background; copy the slide again",
+                i->path, s->tiles_damaged, plural(s->tiles_damaged));
+    return s->tiles_damaged > 0;
 }
 
 /* Remarks that are no errors. */
@@ -144,6 +140,8 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
     if (p->note[0])
         cli_say("%s: %s", i->path, p->note);
+    if (s->source_problem[0])
+        cli_say("%s: %s; the pixels do not depend on it", i->path, s->source_problem);
     if (s->colour_conflict[0])
         cli_say("%s: warning: %s; check its colours", i->path, s->colour_conflict);
     if (s->tissue_missing[0])

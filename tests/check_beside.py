@@ -209,8 +209,8 @@ def test_what_openslide_refuses_is_no_damage():
     out, p, j = convert(slide)
     expect(j["status"] == "done" and "copy the slide again" not in p.err and not attributes_of(out).get("source_problem"), "%s %s", j, p.err)
     t = Tiff(slide)
-    t.put_u32(t.links[-2], len(t.data) + 1000)  # the list of directories leads out of the file: that is damage
-    out, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=4)
+    t.put_u32(t.links[-2], len(t.data) + 1000)  # the list of directories leads out of the file
+    out, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")))
     says(p.err, "its list of directories leads out of the file")
 
 

@@ -211,11 +211,11 @@ def test_table_that_names_a_frame_twice_is_not_believed():
         for k, wrong in ((4, right[3]), (3, right[4]), (14, right[13]), (14, right[15])):
             offsets = right[:15]
             offsets[k] = wrong
-            path, _, j = convert(with_pixels(table=table, offsets=offsets), status=4)
-            expect(groups(path) == want and j["status"] == "damaged", "%s, entry %d: %s", table, k, j)
+            path, _, j = convert(with_pixels(table=table, offsets=offsets))
+            expect(groups(path) == want and j["status"] == "done", "%s, entry %d: %s", table, k, j)
             says(attributes_of(path)["source_problem"], "its table of the frames' offsets is damaged")
         skips = right[:1] + right[2:]  # the entry of frame 1 is lost, and the last one is no frame
-        expect(groups(convert(with_pixels(table=table, offsets=skips), status=4)[0]) == want, "%s: a lost entry", table)
+        expect(groups(convert(with_pixels(table=table, offsets=skips))[0]) == want, "%s: a lost entry", table)
 
 
 def test_damaged_table_of_offsets_is_not_needed():
@@ -225,13 +225,13 @@ def test_damaged_table_of_offsets_is_not_needed():
     for k, value in ((0, 4), (1, 0), (5, 0xffffffff), (3, 1)):
         bad = bytearray(data)
         struct.pack_into("<I", bad, at + 4 * k, value)
-        path, _, j = convert(write(os.path.join(tmp(), "a.dcm"), bad), status=4)
-        expect(groups(path) == want and j["status"] == "damaged", "entry %d: %s", k, j)
+        path, _, j = convert(write(os.path.join(tmp(), "a.dcm"), bad))
+        expect(groups(path) == want and j["status"] == "done", "entry %d: %s", k, j)
         says(attributes_of(path)["source_problem"], "its table of the frames' offsets is damaged")
     level = Level(svs())
     short = instance(level, pixels=dicomfile.element(0x7fe00010, b"OB", item(b"\0" * 8) + b"".join(
         dicomfile.fragments(level.tiles, 1)) + dicomfile.END, dicomfile.UNDEFINED))
-    expect(groups(convert(write(os.path.join(tmp(), "a.dcm"), short), status=4)[0]) == want, "a short table")
+    expect(groups(convert(write(os.path.join(tmp(), "a.dcm"), short))[0]) == want, "a short table")
 
 
 def test_sparse_tiles():
@@ -569,7 +569,7 @@ def test_thumbnail():
     damaged = list(small.tiles)
     damaged[0] = damaged[0][:-200]
     thumbnail(os.path.dirname(slide), small, frames=damaged)
-    expect((stored_thumbnail(slide, status=4) == made_of_cells).all(), "a damaged thumbnail is stored")
+    expect((stored_thumbnail(slide) == made_of_cells).all(), "a damaged thumbnail is stored")
 
 
 def test_label_and_overview_are_never_stored():
@@ -606,7 +606,7 @@ def test_profile_that_is_too_large_is_lost():
     with open(slide, "r+b") as f:
         f.seek(at + (65 << 20))  # a hole
         f.write(data[at + 400:])
-    path, _, j = convert(slide, status=4)
+    path, _, j = convert(slide)
     says(attributes_of(path)["source_problem"], "its ICC profile is larger than 64 MiB")
     expect(groups(path) == groups(store(svs())), "pixels")
 

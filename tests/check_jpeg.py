@@ -388,7 +388,7 @@ def test_thumbnail_that_cannot_be_kept_is_packed():
     lost = Tiff(made("--size", "1000x700"))
     lost.set(273, len(lost.data) + 10, 0, 1)
     slide = lost.save(os.path.join(tmp(), "lost.svs"))
-    says(run(WSI2H5, *JPEG, "-o", tmp(), slide, status=4).err, "its thumbnail cannot be read")
+    says(run(WSI2H5, *JPEG, "-o", tmp(), slide).err, "its thumbnail cannot be read")
 
 
 def changed_thumbnail(change, right_crc=True):

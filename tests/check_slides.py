@@ -406,20 +406,32 @@ def test_only_listed_properties_are_stored():
             expect({"aperio." + k for k in keys} <= set(f["properties"].attrs), "--keep-identifiers")
 
 
-def test_thumbnail_or_profile_that_is_lost_is_damage():
+def test_what_is_lost_besides_pixels_is_no_damage():
+    """It was "the file is damaged; copy the slide again", status 4, of slides from which tools had removed pictures."""
     t = Tiff(made("--size", "800x700", "--icc", "fake:5000"))
     t.put_u32(t.directories[0][ICC][2] + 8, len(t.data) + 10)
-    slide = t.save(os.path.join(tmp(), "noicc.svs"))
-    path, p, j = convert(slide, status=4)
-    says(p.err, slide, "the file is damaged (its ICC profile cannot be read)")
-    with h5py.File(path, "r") as f:
-        expect("icc_profile" not in f, "a profile")
-    convert(slide, "--accept-damage")
-    says(convert(slide, "--on-damage", "fail", status=1)[1].err, "ICC profile cannot be read; rejected")
+    profile = t.save(os.path.join(tmp(), "noicc.svs"))
     t = Tiff(made("--size", "800x700"))
     t.set(273, len(t.data) + 10, 0, 1)  # the thumbnail's first strip
-    path, p, j = convert(t.save(os.path.join(tmp(), "nothumb.svs")), status=4)
-    says(p.err, "its thumbnail cannot be read")
+    outside = t.save(os.path.join(tmp(), "outside.svs"))
+    t = Tiff(made("--size", "800x700"))
+    for k in range(t.directories[1][273][1]):
+        at, n = (t.u32(t.place(tag, k, 1)) for tag in (273, 279))
+        t.data[at:at + n] = bytes(n)
+    blanked = t.save(os.path.join(tmp(), "blanked.svs"))
+    t = Tiff(made("--size", "800x700"))
+    t.data[t.u32(t.links[2]):t.links[3]] = bytes(t.links[3] - t.u32(t.links[2]))  # the label's directory
+    zeroed = t.save(os.path.join(tmp(), "zeroed.svs"))
+    whole = pixels(store(made("--size", "800x700"), "--codec", "none"))
+    for slide, words in ((profile, "its ICC profile cannot be read"), (outside, "its thumbnail cannot be read"), (blanked, "its thumbnail cannot be read"),
+                         (zeroed, "its list of directories leads out of the file")):
+        for options in ((), ("--on-damage", "fail"), ("--codec", "none")):
+            path, p, j = convert(slide, *options)
+            expect(j["status"] == "done" and words in j["problem"] and p.err.count(words) == 1, "%s: %s", j, p.err)
+            expect("copy the slide again" not in p.err and "1 with damaged" not in p.err, p.err)
+            expect(attributes_of(path)["source_problem"] == j["problem"], "%s", j)
+        expect((pixels(path) == whole).all(), "%s: pixels", slide)
+        says(run(WSI2H5, "-o", path, *options, slide).err, "1 skipped", words)
 
 
 def test_label_and_macro_never():
@@ -452,8 +464,8 @@ def test_description_that_repeats_a_key():
 def test_second_directory_that_cannot_be_read():
     t = Tiff(made("--size", "800x700"))
     t.put_u32(t.links[1], len(t.data) + 1000)
-    path, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")), status=4)
-    expect(j["status"] == "damaged" and j["reader"] == "svs" and j["tiles_damaged"] == 0, "%s", j)
+    path, p, j = convert(t.save(os.path.join(tmp(), "cut.svs")))
+    expect(j["status"] == "done" and j["reader"] == "svs" and j["problem"] == "its list of directories leads out of the file", "%s", j)
     with h5py.File(path, "r") as f, h5py.File(store(made("--size", "800x700")), "r") as g:
         expect((f["pixels"][()] == g["pixels"][()]).all(), "pixels")
 

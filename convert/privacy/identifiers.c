@@ -366,13 +366,13 @@ static void note(struct err *all, const struct err *one)
     err_set(all, "%s%s%s", before.msg, before.msg[0] ? "; " : "", one->msg);
 }
 
-static int read_icc(struct slide_extras *h, struct slide *s, bool identifiers, struct err *damage,
+static int read_icc(struct slide_extras *h, struct slide *s, bool identifiers, struct err *problem,
                     struct err *e)
 {
     struct err why = {0};
     const int r = s->reader->icc ? s->reader->icc(s, &h->icc, &h->icc_bytes, &why) : 0;
     if (r == SLIDE_DAMAGED)
-        note(damage, &why);
+        note(problem, &why);
     if (r == -1)
         return err_copy(e, &why);
     if (r > 0 && !identifiers && !identifiers_blank_icc(h->icc, h->icc_bytes)) {
@@ -382,7 +382,7 @@ static int read_icc(struct slide_extras *h, struct slide *s, bool identifiers, s
     return 0;
 }
 
-static int read_thumbnail(struct slide_extras *h, struct slide *s, bool keep, struct err *damage,
+static int read_thumbnail(struct slide_extras *h, struct slide *s, bool keep, struct err *problem,
                           struct err *e)
 {
     struct err why = {0};
@@ -392,17 +392,17 @@ static int read_thumbnail(struct slide_extras *h, struct slide *s, bool keep, st
         return kept < 0 ? -1 : 0;
     const int r = s->reader->thumbnail(s, &h->thumbnail, &h->width, &h->height, &why);
     if (r == SLIDE_DAMAGED)
-        note(damage, &why);
+        note(problem, &why);
     return r == -1 ? err_copy(e, &why) : 0;
 }
 
 int slide_extras_read(struct slide_extras *h, struct slide *s, const struct slide_info *i,
-                      bool identifiers, bool keep, struct err *damage, struct err *e)
+                      bool identifiers, bool keep, struct err *problem, struct err *e)
 {
     *h = (struct slide_extras){0};
-    if (read_icc(h, s, identifiers, damage, e))
+    if (read_icc(h, s, identifiers, problem, e))
         return -1;
-    return i->has_thumbnail ? read_thumbnail(h, s, keep, damage, e) : 0;
+    return i->has_thumbnail ? read_thumbnail(h, s, keep, problem, e) : 0;
 }
 
 void slide_extras_free(struct slide_extras *h)

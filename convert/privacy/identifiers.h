@@ -60,9 +60,9 @@ struct slide_extras {
 
 /* Reads thumbnail and profile; identifying texts are blanked unless `identifiers`. With `keep` the
  * thumbnail stays as it is in the slide, if that is possible. What is damaged is left out, and
- * *damage says so ("" for nothing). -1: it cannot be read now. slide_extras_free it always. */
+ * *problem says so ("" for nothing). -1: it cannot be read now. slide_extras_free it always. */
 int slide_extras_read(struct slide_extras *h, struct slide *s, const struct slide_info *i,
-                      bool identifiers, bool keep, struct err *damage, struct err *e);
+                      bool identifiers, bool keep, struct err *problem, struct err *e);
 /* Writes all of it, and the properties of s. */
 int slide_extras_put(const struct slide_extras *h, struct slide *s, bool identifiers, int threads,
                      struct store_writer *w, struct err *e);

@@ -177,7 +177,7 @@ static int open_coarse(struct slide **s, const struct slide_file *file,
 }
 
 int overview_tissue(const struct slide_file *file, struct slide *s, const struct slide_info *info,
-                    int threads, bool must, struct tissue *t, struct err *damage, struct err *e)
+                    int threads, bool must, struct tissue *t, struct err *problem, struct err *e)
 {
     struct slide_info low;
     struct slide *coarse;
@@ -199,7 +199,7 @@ int overview_tissue(const struct slide_file *file, struct slide *s, const struct
     if (r)
         return -1;
     if (coarse && p.damaged)
-        err_set(damage, "%" PRId64 " tile%s of level %" PRId64 " %s damaged", p.damaged,
+        err_set(problem, "%" PRId64 " tile%s of level %" PRId64 " %s damaged", p.damaged,
                 p.damaged == 1 ? "" : "s", low.level, p.damaged == 1 ? "is" : "are");
     tissue_finish(t);
     return 1;

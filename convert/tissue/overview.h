@@ -17,10 +17,10 @@
  * there is no coarse level, and t is unchanged; -1.
  *
  * Cells over damaged tiles count as tissue, and so do cells over tiles that are empty in the coarse
- * level only. *damage says which tiles of a coarser level are damaged, "" for none. Damaged tiles
+ * level only. *problem says which tiles of a coarser level are damaged, "" for none. Damaged tiles
  * of the open level are not reported: whoever converts it meets them.
  */
 int overview_tissue(const struct slide_file *file, struct slide *s, const struct slide_info *info,
-                    int threads, bool must, struct tissue *t, struct err *damage, struct err *e);
+                    int threads, bool must, struct tissue *t, struct err *problem, struct err *e);
 
 #endif

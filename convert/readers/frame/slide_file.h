@@ -77,7 +77,7 @@ struct slide_info {
     double objective_power;       /* NaN when unknown */
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
     char note[256];    /* what its user should know although nothing is wrong; "" for nothing */
-    char problem[256]; /* what is wrong with the file besides its tiles; "" for nothing */
+    char problem[256]; /* what is wrong besides the level's tiles; "" for nothing */
 };
 
 /* An open slide: the first member of every reader's own struct. */
