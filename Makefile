@@ -210,7 +210,7 @@ DOCS      = README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE \
 # what users run; what builds or packages the project stays in the source tree
 SCRIPTS   = $(filter-out $(patsubst %,scripts/%,%.md config.mk build_backend.py check demo install-deps build-state \
               man-options make-deb make-wheel wheel-libraries completion/% man/% debian/% gallery/%) %.pyc, \
-              $(shell find scripts -type f))
+              $(shell find -L scripts -type f))
 # TARGET=SOURCE of every file below PREFIX
 FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach p,$(PLUGIN),$(PLUGINDIR)/$(notdir $(p))=$(p)) \

@@ -1,138 +1,197 @@
-"""-o NAME means the same in every command, and nothing that was read or computed is lost by it."""
+#!/usr/bin/env python3
+"""What scripts/ write: nothing of others is overwritten, files appear whole, and nothing unfinished stays."""
 import h5py
 
 from lib import *
 
+os.environ.setdefault("HDF5_PLUGIN_PATH", BUILD)
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.dont_write_bytecode = True
+from wsi_store import publish
 
-def small(name):
-    return store(made("--size", "300x300", "--seed", str(sum(map(ord, name))), name=name))
-
-
-def stores(folder, *names):
-    for name in names:
-        shutil.copy(small(name), os.path.join(folder, name + ".h5"))
-    return folder
+COMMAND = os.path.join(ROOT, "scripts", "wsi-store")
 
 
-def results(*names):
-    """A folder with a result per slide."""
-    out = tmp("results")
-    run(H5SPEC, "run", "--device", "cpu", "-q", "-o", out, stores(tmp("stores"), *names))
-    return out
+def wsi_store(*words, status=0, **how):
+    return run(sys.executable, COMMAND, *words, status=status, **how)
 
 
-def slides_of(path):
-    with h5py.File(path, "r") as f:
-        return sorted(f["slides"]) if "slides" in f else [name.decode() for name in f["table/name"][:]]
+def store_of(name="a", *kind, folder=None):
+    """A store that a test may change."""
+    path = os.path.join(folder or tmp(), name + ".h5")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return shutil.copy(store(made("--size", "700x600", "--tile", "256", *kind), "--codec", "keep"), path)
 
 
-def commands():
-    """Each command that writes, up to its -o; and what it is given."""
-    one = results("a")
-    return {"wsi2h5": ([WSI2H5, "-q"], made("--size", "300x300", name="slide")),
-            "run": ([H5SPEC, "run", "-q", "--device", "cpu"], small("a")),
-            "merge": ([H5SPEC, "merge", "-q"], one),
-            "map": ([H5SPEC, "map", "-q"], one)}
+def result_of(path):
+    folder = os.path.join(tmp(), "r")
+    run(H5SPEC, "run", "-q", "--device", "cpu", "-o", folder + "/", path)
+    return os.path.join(folder, os.path.basename(path))
 
 
-def test_a_name_without_ending_is_a_folder():
-    for name, (argv, given) in commands().items():
-        for output in ("new", "new.v2", "new/", "deep/er"):
-            path = os.path.join(tmp(), output)
-            p = run(*argv, "-o", path, given)
-            expect(os.path.isdir(path), "%s -o %s: %s", name, output, p.err)
+def outputs_of(path, out, slide="slide"):
+    """{subcommand: (its words, the files that it writes)} of what this Python has modules for."""
+    name = os.path.basename(path)[:-3]
+    every = {"coords": (["coords", path, "-o", out], [slide + "_patches.h5"], ()),
+             "png": (["patches", path, "-o", out, "--size", "128", "--limit", "2"], ["patches.csv", "x000000_y000000.png"], ("PIL",)),
+             "jpeg": (["patches", path, "-o", out, "--size", "128", "--limit", "2", "--format", "jpeg"],
+                      ["patches.csv", "x000000_y000000.jpg"], ("PIL",)),
+             "tfrecord": (["patches", path, "-o", out, "--format", "tfrecord", "--limit", "2"], [slide + ".tfrecords"], ("PIL",)),
+             "webdataset": (["patches", path, "-o", out, "--format", "webdataset", "--limit", "2"], [slide + ".tar"], ("PIL",)),
+             "dicom": (["dicom", path, "-o", out], [name + ".dcm", name + ".thumbnail.dcm"], ("pydicom", "PIL")),
+             "windows": (["windows", result_of(path), "-o", os.path.join(out, "w.parquet")], ["w.parquet"], ("pyarrow",))}
+    return {k: (words, files) for k, (words, files, needs) in every.items() if not lacking(needs)}
 
 
-def test_a_name_in_h5_is_a_file():
-    for name, (argv, given) in commands().items():
-        path = os.path.join(tmp(), "new.h5")
-        p = run(*argv, "-o", path, given, status=2 if name == "map" else 0)
-        expect(os.path.isfile(path) == (name != "map"), "%s: %s", name, p.err)
+def lacking(modules):
+    return [m for m in modules if importlib.util.find_spec(m) is None]
 
 
-def test_the_ending_of_another_kind_of_file():
-    for name, (argv, given) in commands().items():
-        for ending in ("a.SVS", "a.hdf5", "a.json", "a.html", "a.zip", "a.txt") + (("a.tif", "a.csv") if name != "map" else ("a.h5",)):
-            path = os.path.join(tmp(), ending)
-            p = run(*argv, "-o", path, given, status=2)
-            says(p.err, path, "another kind of file")
-            expect(not os.path.exists(path), "%s made %s", name, ending)
+def slide_name(path):
+    with h5py.File(path) as f:
+        name = f.attrs["source_name"]
+    return os.path.splitext(name if isinstance(name, str) else name.decode())[0]
 
 
-def test_an_existing_folder_may_have_any_name():
-    for name, (argv, given) in commands().items():
-        if name != "merge":
-            folder = os.path.join(tmp(), "2026.tif")
-            os.mkdir(folder)
-            run(*argv, "-o", folder, given)
-            expect(os.listdir(folder), "%s wrote nothing", name)
+def hidden(folder):
+    return [n for n in os.listdir(folder) if n.startswith(".")]
 
 
-def test_a_file_is_no_folder():
-    file = file_of("file", "")
-    says(run(WSI2H5, "-o", file, made("--size", "300x300", name="slide"), status=1).err, file, "is neither a folder nor a .h5 file")
-    a = small("a")
-    says(run(H5SPEC, "run", "-q", "--device", "cpu", "-o", a + "/", a, status=1).err, a)
+def test_files_of_others_are_not_overwritten():
+    path = store_of()
+    for kind, (words, files) in outputs_of(path, os.path.join(tmp(), "out"), slide_name(path)).items():
+        for file in files:
+            out = tempfile.mkdtemp(dir=tmp())
+            mine = os.path.join(out, file)
+            for plant in (lambda: put_file(mine, b"the user's own"), lambda: os.mkfifo(mine), lambda: os.mkdir(mine), lambda: shutil.copy(path, mine)):
+                plant()
+                at = os.lstat(mine)
+                again = [out if w == os.path.dirname(w) + "/out" and k and words[k - 1] == "-o" else w for k, w in enumerate(words)]
+                again = [os.path.join(out, "w.parquet") if w.endswith("w.parquet") else w for w in again]
+                says(wsi_store(*again, status=1, timeout=60).err, file, "not overwritten")
+                expect(os.path.samestat(at, os.lstat(mine)) and at.st_mtime_ns == os.lstat(mine).st_mtime_ns, "%s: %s", kind, file)
+                expect(hidden(out) == [], "%s: %s", kind, hidden(out))
+                shutil.rmtree(mine) if os.path.isdir(mine) else os.unlink(mine)
 
 
-def test_an_output_that_is_an_input():
-    both = results("a", "b")
-    a, store_a = os.path.join(both, "a.h5"), stores(tmp("s"), "a") + "/a.h5"
-    csv = file_of("scores.csv", "x,y,size,score\n0,0,256,1\n")
-    meta = os.path.join(tmp(), "meta.csv")
-    run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "r.html"), "--csv", meta, both)
-    link = os.path.join(tmp(), "link.h5")
-    os.symlink(a, link)
-    for argv in (["merge", "-o", a, a, both + "/b.h5"], ["merge", "-o", link, a], ["merge", "-o", a, both],
-                 ["merge", "--force", "-o", a, both], ["merge", "-o", a, os.path.dirname(a), "-q"],
-                 ["run", "--device", "cpu", "-o", store_a, store_a], ["run", "--device", "cpu", "--force", "-o", os.path.dirname(store_a), store_a],
-                 ["map", "--scores", csv, "--slide-size", "300x300", "--feature", "score", "-o", csv],
-                 ["report", "-o", os.path.join(tmp(), "n.html"), "--csv", meta, "--meta", meta, "--group", "slide", both]):
-        before = {p: open(p, "rb").read() for p in (a, store_a, csv, meta)}
-        for program in (H5SPEC, TABLES) if argv[0] == "merge" else (H5SPEC,):
-            says(run(program, *argv, status=2).err, "input")
-            expect(before == {p: open(p, "rb").read() for p in before}, "%s changed a file", argv)
+def test_own_older_files_are_replaced():
+    path = store_of()
+    out = os.path.join(tmp(), "out")
+    for kind, (words, files) in outputs_of(path, out, slide_name(path)).items():
+        shutil.rmtree(out, ignore_errors=True)
+        wsi_store(*words)
+        before = {f: os.stat(os.path.join(out, f)).st_ino for f in files}
+        data = {f: bytes_in(os.path.join(out, f)) for f in files}
+        held = [open(os.path.join(out, f)) for f in files]  # so that no inode is used again
+        wsi_store(*words)
+        expect(all(os.stat(os.path.join(out, f)).st_ino != n for f, n in before.items()), "%s: replaced", kind)
+        expect(kind == "windows" or all(bytes_in(os.path.join(out, f)) == d for f, d in data.items()), "%s: the same", kind)
+        expect(hidden(out) == [], "%s: %s", kind, hidden(out))
+        for f in held:
+            f.close()
 
 
-def test_the_converter_writes_over_no_input():
-    slide, listed = made("--size", "300x300", name="slide"), tmp()
-    for ending, *argv in ((".h5", "-o"), (".csv", "-o", tmp("o"), "--anonymous")):
-        path = os.path.join(listed, "list" + ending)
-        put_file(path, slide + "\n")
-        says(run(WSI2H5, *argv, path, "--list", path, status=2).err, "is one of the inputs")
-        expect(text_in(path) == slide + "\n", "the list was changed")
+def test_inputs_are_not_overwritten():
+    a, b = store_of(), store_of("b", "--seed", "2")
+    shutil.move(a, os.path.join(os.path.dirname(b), slide_name(b) + ".h5"))
+    a = os.path.join(os.path.dirname(b), slide_name(b) + ".h5")  # CLAM's name of the coordinates of b
+    before = bytes_in(a)
+    says(wsi_store("coords", "--names", "clam", a, b, "-o", os.path.dirname(a), status=1).err, "is an input")
+    says(wsi_store("coords", "--names", "clam", b, "-o", os.path.dirname(a), status=1).err, "is not coordinates made by wsi-store")
+    expect(bytes_in(a) == before, "the store")
+    if lacking(["pyarrow"]):
+        return
+    result = result_of(a)
+    before = bytes_in(result)
+    says(wsi_store("windows", result, "-o", result, status=1).err, "is an input")
+    link = os.path.join(tmp(), "link.parquet")
+    os.symlink(result, link)
+    says(wsi_store("windows", result, "-o", link, status=1).err, "is an input")
+    expect(bytes_in(result) == before, "the result")
 
 
-def test_a_result_of_other_slides_is_replaced_with_force_only():
-    out, both = os.path.join(tmp(), "corpus.h5"), results("a", "b")
-    c = small("c")
-    for program, word, target, given, left in ((H5SPEC, ("run", "--device", "cpu"), out, c, "c"), (H5SPEC, ("merge",), out, results("c"), "c"),
-                                               (TABLES, ("merge",), os.path.join(both, "all.h5"), both + "/b.h5", "b")):
-        run(program, "merge", "-q", "--force", "-o", target, both)
-        says(run(program, *word, "-o", target, given, status=2).err, target, "among the inputs", "--force")
-        expect(slides_of(target) == ["a", "b"], "%s: replaced", word)
-        run(program, *word, "--force", "-o", target, given)
-        expect(slides_of(target) == [left], "%s: %s", word, slides_of(target))
+def test_two_outputs_of_one_name():
+    a, b = store_of("a", folder=os.path.join(tmp(), "one")), store_of("a", "--seed", "2", folder=os.path.join(tmp(), "two"))
+    out = os.path.join(tmp(), "out")
+    for words in (["coords", a, b, "-o", out, "--names", "clam"],) + ((["dicom", a, b, "-o", out],) if not lacking(["pydicom"]) else ()):
+        p = wsi_store(*words, status=1)
+        says(p.err, "another output of this run has this name", "1 of 2 stores failed")
+        expect(len([n for n in os.listdir(out) if "thumbnail" not in n]) == 1, "%s", os.listdir(out))
+        shutil.rmtree(out)
 
 
-def test_the_same_slides_are_replaced_without_force():
-    out, c = os.path.join(tmp(), "one.h5"), small("c")
-    for _ in range(2):
-        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, c)
-        run(H5SPEC, "run", "-q", "--device", "cpu", "-o", out, c, small("a"))
-        os.unlink(out)
+def test_a_store_that_cannot_be_used_stops_no_other():
+    folder = os.path.join(tmp(), "st")
+    a, c = store_of("a", folder=folder), store_of("c", folder=folder)
+    bad = os.path.join(folder, "b\x1b[31m\u202e.h5")
+    put_file(bad, b"no store")
+    out = os.path.join(tmp(), "out")
+    p = wsi_store("coords", bad, a, "-o", out, status=1)
+    says(p.err, "_patches.h5: ", "1 of 2 stores failed", "b\\x1b[31m\\u202e.h5")
+    expect("\x1b" not in p.err and "\u202e" not in p.err, "%r", p.err)
+    expect(len(os.listdir(out)) == 1, "written")
+    says(wsi_store("zarr", bad, c, status=1).err, "c.ome.zarr: made", "\\x1b[31m\\u202e")
 
 
-def test_a_merge_into_its_own_folder_can_be_repeated():
-    both = results("a", "b")
-    out = os.path.join(both, "corpus.h5")
-    for program in (H5SPEC, H5SPEC, TABLES, TABLES, H5SPEC):
-        p = run(program, "merge", "-o", out, both)
-        expect(slides_of(out) == ["a", "b"], "%s", p.err)
-    says(p.err, out, "left out of the inputs")
-    both = results("a", "c")
-    p = run(H5SPEC, "merge", "-o", os.path.join(both, "a.h5"), both, status=2)
-    says(p.err, os.path.join(both, "a.h5") + ": is one of the inputs; name another file")
+def too_large(bytes_):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_))
 
 
-main(globals())
+def test_a_disk_that_takes_no_more():
+    """One line and status 5, nothing unfinished, and the output that existed stays."""
+    path = store_of()
+    out = os.path.join(tmp(), "out")
+    rows = dict(outputs_of(path, out, slide_name(path)), zarr=(["zarr", path], []))
+    for kind, (words, files) in rows.items():
+        shutil.rmtree(out, ignore_errors=True)
+        os.mkdir(out)
+        before = bytes_in(path)
+        p = subprocess.run([sys.executable, COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=too_large(10))
+        err = p.stderr.decode()
+        expect(p.returncode == 5 and len(err.splitlines()) == 1, "%s: status %d: %s", kind, p.returncode, err)
+        says(err, "cannot be written: File too large; run again")
+        expect(os.listdir(out) == [] and hidden(os.path.dirname(path)) == [], "%s: %s", kind, os.listdir(out))
+        expect(bytes_in(path) == before, "the store")
+        run(H5SPEC, "verify", "-q", path)
+
+
+def test_signals_leave_nothing():
+    """A signal ends with status 3; what a killed run leaves, the next run of any of our programs removes."""
+    slide = made("--size", "6000x5000", "--tile", "256", name="large")
+    folder = os.path.join(tmp(), "st")
+    run(WSI2H5, "-q", "--codec", "zstd", "-o", folder, slide)
+    (path,) = glob.glob(folder + "/*.h5")
+    for number, status in ((signal.SIGTERM, 3), (signal.SIGHUP, 3), (signal.SIGINT, 3), (signal.SIGKILL, -9)):
+        p = subprocess.Popen([sys.executable, COMMAND, "zarr", path], stderr=subprocess.PIPE)
+        while not hidden(folder) and p.poll() is None:
+            time.sleep(0.005)
+        p.send_signal(number)
+        err = p.communicate(timeout=60)[1].decode()
+        expect(p.returncode == status and "Traceback" not in err, "%s: status %d: %s", number, p.returncode, err)
+        expect(bool(hidden(folder)) == (status == -9) and not os.path.exists(path[:-3] + ".ome.zarr"), "%s: %s", number, hidden(folder))
+    run(WSI2H5, "-q", "--codec", "zstd", "-o", folder, slide)
+    expect(hidden(folder) == [], "after wsi2h5: %s", hidden(folder))
+
+
+def test_what_was_left_is_known_by_its_name():
+    """Of this host when the process is gone, of others after a day; nothing that only ends like it."""
+    folder = tmp()
+    host, gone = publish.host_name(), 2 ** 22 - 3
+    old = {".a.%s-%d-1.part" % (host, gone): True, ".a.%s-%d-1.part" % (host, os.getppid()): False,
+           ".a.h5.elsewhere-%d-1.part" % gone: False, ".notes.part": False, ".a.%s-x-1.part" % host: False, "a.%s-%d-1.part" % (host, gone): False}
+    for name in old:
+        put_file(os.path.join(folder, name), b"x")
+    aged = os.path.join(folder, ".b.elsewhere-7-1.part")
+    put_file(aged, b"x")
+    os.utime(aged, (time.time() - 25 * 3600,) * 2)
+    publish.clean(folder)
+    expect(not os.path.exists(aged), "aged")
+    for name, goes in old.items():
+        expect(os.path.exists(os.path.join(folder, name)) != goes, "%s", name)
+    long = "x" * 200 + "\u00e4" * 20 + ".ome.zarr"
+    name = os.path.basename(publish.temporary_name(os.path.join(folder, long)))
+    expect(len(os.fsencode(name)) <= 255 and publish.PART.fullmatch(name), "%s", name)
+
+
+if __name__ == "__main__":
+    main(globals())

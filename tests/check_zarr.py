@@ -182,6 +182,64 @@ def test_an_image_of_another_store_goes():
         expect("image" not in converted(path, "--codec", "zstd", out=out, image=None)[0].err, "said once")
 
 
+def test_what_others_keep_in_an_image_stays():
+    """labels/, where OME-Zarr programs put segmentations, also when the image is made again; levels that it no longer has go."""
+    has("PIL")
+    path, out = copied(slide(), os.path.join(tmp(), "a.svs")), os.path.join(tmp(), "out")
+    _, a = converted(path, out=out)
+    labels = os.path.join(image_of(a), "labels", "nuclei", "zarr.json")
+    os.makedirs(os.path.dirname(labels))
+    put_file(labels, b"mine")
+    zarr("--force", a)
+    expect(bytes_in(labels) == b"mine", "--force")
+    shutil.copy(converted(slide(size="700x600"), image=None)[1], a + ".new")
+    os.rename(a + ".new", a)
+    zarr(a)
+    expect(sorted(os.listdir(image_of(a))) == ["0", "1", "labels", "zarr.json"] and bytes_in(labels) == b"mine", "%s", os.listdir(image_of(a)))
+    shutil.rmtree(os.path.join(image_of(a), "labels"))
+    check_image(a)
+
+
+def test_links_and_other_folders_in_the_way():
+    has("PIL")
+    _, a = converted(slide(), image=None)
+    image, victim = image_of(a), os.path.join(tmp(), "victim")
+    os.mkdir(victim)
+    put_file(os.path.join(victim, "zarr.json"), b"{}")
+    for make in (lambda: os.symlink(victim, image), lambda: put_file(image, b"x"), lambda: os.mkdir(image),
+                 lambda: (os.mkdir(image), os.mkfifo(image + "/zarr.json")), lambda: (os.mkdir(image), os.symlink("/dev/zero", image + "/zarr.json"))):
+        make()
+        says(zarr(a, status=1, timeout=60).err, "exists and is no image of a store; --force replaces it")
+        expect(os.path.lexists(image) and os.listdir(victim) == ["zarr.json"], "kept")
+        shutil.rmtree(image) if os.path.isdir(image) and not os.path.islink(image) else os.unlink(image)
+    zarr(a)
+    shutil.rmtree(os.path.join(image, "1"))
+    os.symlink(victim, os.path.join(image, "1"))
+    says(zarr("--force", a, status=1).err, "1: is a link, which is not followed")
+    expect(os.listdir(victim) == ["zarr.json"] and bytes_in(victim + "/zarr.json") == b"{}", "the victim")
+    expect(unfinished(a) == [], "%s", unfinished(a))
+    os.unlink(os.path.join(image, "1"))
+    zarr(a)  # nothing but the one that was left unfinished
+    check_image(a)
+
+
+def test_runs_at_once_make_one_image():
+    """They need no common locks: each has its own temporary names, and zarr.json comes last."""
+    has("PIL", "zstandard")
+    _, a = converted(slide(size="3000x2000"), image=None)
+    argv = [sys.executable, COMMAND, "zarr", a]
+    for wait in (0, 0.2, 0.4):
+        shutil.rmtree(image_of(a), ignore_errors=True)
+        first = subprocess.Popen(argv, stderr=subprocess.PIPE)
+        time.sleep(wait)
+        second = subprocess.Popen(argv, stderr=subprocess.PIPE)
+        for p in (first, second):
+            err = p.communicate(timeout=60)[1]
+            expect(p.returncode == 0, "%s", err)
+        check_image(a)
+        expect(unfinished(a) == [], "%s", unfinished(a))
+
+
 def test_wsi2h5_removes_nothing_else():
     """A folder that is no image of ours, one of this store, and what lies behind links, stay."""
     has("zstandard")

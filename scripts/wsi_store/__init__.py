@@ -35,7 +35,8 @@ They are HDF5's filters as well: after `import wsi_store`, h5py reads kept tiles
 A store can be pickled and used after a fork, so it fits into the workers of a PyTorch DataLoader: it holds
 a descriptor that is read at absolute positions, and no handle of HDF5. Several threads may read at once.
 
-Whatever is wrong raises StoreError, whose text names the file, the fault and a remedy.
+Whatever is wrong with a store raises StoreError, whose text names the file, the fault and a remedy. Outputs that cannot be
+written raise OSError; files of other kinds, and inputs, are never overwritten (publish.py).
 """
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What the modules share: the error, the constants of the format, small helpers."""
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import h5py
@@ -23,11 +22,6 @@ def h5py_file(path: str) -> h5py.File:
         return h5py.File(path, "r", locking=False)  # the disk may not know locks
     except (TypeError, ValueError, OSError):  # unknown to this h5py, or open elsewhere with another choice
         return h5py.File(path, "r")
-
-
-def create(path: str, mode: str = "wb", newline: str | None = None) -> Any:
-    """Opens a file for writing. A link in its place, which others may have put there, is an error."""
-    return open(path, mode, newline=newline, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
 
 
 MOST_RATIO = 1032  # bytes that deflate makes of one

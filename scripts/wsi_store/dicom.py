@@ -16,7 +16,6 @@ import csv
 import hashlib
 import os
 import struct
-import tempfile
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -24,29 +23,41 @@ import numpy as np
 from .base import StoreError
 from .codecs import JP2_BOXES, SYCC
 from .files import Path, View
+from .publish import Outputs, open_regular
 from .store import Store
 
 CLASS = "1.2.840.10008.5.1.4.1.1.77.1.6"  # VL Whole Slide Microscopy Image Storage
 JPEG, JPEG_2000, PLAIN = "1.2.840.10008.1.2.4.50", "1.2.840.10008.1.2.4.91", "1.2.840.10008.1.2.1"
 FIXED_TIME = "19700101000000"  # the standard requires a time of acquisition
+IMPLEMENTATION, WHAT = "2.25.294136217311226131271946612331126", "a DICOM file made by wsi-store"
 META = ("patient_id", "patient_name", "study_uid", "accession_number")  # what a table may say of a slide
 
 
-def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, str] | None = None) -> list[str]:
+def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, str] | None = None,
+                outputs: Outputs | None = None) -> list[str]:
     """Writes OUTPUT/NAME.dcm, and OUTPUT/NAME.thumbnail.dcm if the store has a thumbnail: their paths. `meta`: values of
-    META for this slide. Without them nothing identifies the patient."""
+    META for this slide. Without them nothing identifies the patient. `outputs`: those of the run that this is a part of."""
     meta = dict(meta or {})
     if set(meta) - set(META):
         raise ValueError("unknown names: %s" % ", ".join(sorted(set(meta) - set(META))))
     with Store(store, True, None, 0) as s:
         name = os.path.splitext(os.path.basename(os.fspath(store)))[0]
-        os.makedirs(os.fspath(output), exist_ok=True)
-        uids = _Uids(key, s)
-        slide = _slide(s, uids, meta)
-        paths = [_save(slide, os.path.join(os.fspath(output), name + ".dcm"))]
+        uids, files = _Uids(key, s), outputs or Outputs([store])
+        images = [(os.path.join(os.fspath(output), name + ".dcm"), _slide(s, uids, meta))]
         if s.thumbnail is not None:
-            paths.append(_save(_thumbnail(s, uids, meta), os.path.join(os.fspath(output), name + ".thumbnail.dcm")))
-        return paths
+            images.append((os.path.join(os.fspath(output), name + ".thumbnail.dcm"), _thumbnail(s, uids, meta)))
+        for path, _ in images:  # both or none
+            files.check(path, WHAT, _is_ours)
+        for path, ds in images:
+            with files.create(path, WHAT, _is_ours) as f:
+                ds.save_as(f, enforce_file_format=True)
+        return [path for path, _ in images]
+
+
+def _is_ours(path: str) -> bool:
+    with open_regular(path) as f:
+        head = f.read(1024)
+    return head[128:132] == b"DICM" and IMPLEMENTATION.encode() in head
 
 
 def table_of(path: Path) -> dict[str, dict[str, str]]:
@@ -282,20 +293,5 @@ def _file_meta(ds: Any, syntax: str) -> Any:
     m = FileMetaDataset()
     m.MediaStorageSOPClassUID, m.MediaStorageSOPInstanceUID = UID(ds.SOPClassUID), UID(ds.SOPInstanceUID)
     m.TransferSyntaxUID = UID(syntax)
-    m.ImplementationClassUID, m.ImplementationVersionName = UID("2.25.294136217311226131271946612331126"), "WSI2H5"
+    m.ImplementationClassUID, m.ImplementationVersionName = UID(IMPLEMENTATION), "WSI2H5"
     return m
-
-
-def _save(ds: Any, path: str) -> str:
-    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=os.path.dirname(path) or ".")
-    try:
-        with os.fdopen(handle, "wb") as f:
-            ds.save_as(f, enforce_file_format=True)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o666 & ~umask)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
-    return path

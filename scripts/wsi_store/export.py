@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import csv
 import os
-import tempfile
 from typing import Any, Collection, Iterable
 
 import h5py
 import numpy as np
 
-from .base import StoreError
+from .base import StoreError, h5py_file, own
 from .files import Path
+from .publish import Outputs
 from .store import Store
 
 VERDICTS = ("pass", "not judged", "review", "fail")
@@ -31,20 +31,22 @@ MAGNIFICATIONS = ((0.16, 80), (0.2, 60), (0.3, 40), (0.6, 20), (1.2, 10), (2.4, 
 
 
 def coords(store: Path | Store, output: Path | None = None, size: int = 256, step: int | None = None,
-           min_tissue: float = 0.5, mpp: float | None = None, magnification: float | None = None) -> Any:
+           min_tissue: float = 0.5, mpp: float | None = None, magnification: float | None = None,
+           outputs: Outputs | None = None) -> Any:
     """int64 [n][2]: x, y of patches in px of level 0, and with `output` an HDF5 file of them (complete, or none).
 
     A patch has size x size px of the store's resolution, or of `mpp` um per px, or of `magnification` (one of the two).
     They lie every `step` px of that resolution (default: size), inside the slide, and at least `min_tissue` of
-    a patch is tissue."""
+    a patch is tissue. `outputs`: those of the run that this is a part of."""
+    files = outputs or Outputs([store.path if isinstance(store, Store) else store])
     if isinstance(store, Store):
-        return _coords(store, output, size, step or size, min_tissue, mpp, magnification)
+        return _coords(store, output, size, step or size, min_tissue, mpp, magnification, files)
     with Store(store, True, None, 0) as s:
-        return _coords(s, output, size, step or size, min_tissue, mpp, magnification)
+        return _coords(s, output, size, step or size, min_tissue, mpp, magnification, files)
 
 
 def _coords(s: Store, output: Path | None, size: int, step: int, min_tissue: float, mpp: float | None,
-            magnification: float | None) -> Any:
+            magnification: float | None, outputs: Outputs) -> Any:
     if size <= 0 or step <= 0:
         raise ValueError("size and step are positive")
     power = _magnification(s)
@@ -55,7 +57,7 @@ def _coords(s: Store, output: Path | None, size: int, step: int, min_tissue: flo
     at = s.places(side, max(round(step * ratio), 1), min_tissue)
     at0: Any = np.rint(at * s.downsample).astype(np.int64)
     if output is not None:
-        _write(os.fspath(output), at0, _attributes(s, os.fspath(output), size, step, ratio, power))
+        _write(os.fspath(output), at0, _attributes(s, os.fspath(output), size, step, ratio, power), outputs)
     return at0
 
 
@@ -109,27 +111,24 @@ def slide_name(s: Store) -> str:
     return os.path.splitext(os.path.basename(str(s.attrs.get("source_name") or s.path)))[0]
 
 
-def _write(path: str, at: Any, attributes: dict[str, Any]) -> None:
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, exist_ok=True)
-    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
-    os.close(handle)
-    try:
-        with h5py.File(part, "w") as f:
+def _write(path: str, at: Any, attributes: dict[str, Any], outputs: Outputs) -> None:
+    with outputs.create(path, "coordinates made by wsi-store", _is_ours) as file:
+        with h5py.File(path, "w", driver="core", backing_store=False) as f:  # in memory
             d = f.create_dataset("coords", data=at)
             for name, value in attributes.items():
                 d.attrs[name] = value
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+            f.flush()
+            file.write(f.id.get_file_image())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _is_ours(path: str) -> bool:
+    """Neither TRIDENT nor CLAM writes the attributes of both."""
+    try:
+        with h5py_file(path) as f:
+            d = own(f, "coords")
+            return isinstance(d, h5py.Dataset) and {"savetodir", "save_path"} <= set(d.attrs)
+    except (OSError, ValueError):
+        return False
 
 
 def verdicts_of(report: Path) -> dict[str, str]:

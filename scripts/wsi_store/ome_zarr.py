@@ -22,6 +22,7 @@ import shutil
 import struct
 import tempfile
 import threading
+import warnings
 import zlib
 from typing import Any, Callable, Iterator
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from .base import Array, StoreError, crc32c
 from .files import Path, is_url
+from .publish import Part, Refused, blaming, clean, open_regular, put_link, shown
 from .store import Store
 
 ABSENT = 2 ** 64 - 1
@@ -44,26 +46,104 @@ CHUNKS: dict[str, list[dict[str, Any]]] = {
     "lz4": [BYTES, {"name": "imagecodecs_lz4h5"}], "jpeg": [{"name": "imagecodecs_jpeg"}],
     "j2k": [{"name": "imagecodecs_jpeg2k"}]}
 LEVELS = ("zstd", "jpeg")  # codecs of the levels that are made
+SHARD = "%d/c/0/0/0"  # of a level
+MOST_JSON = 1 << 20
 
 
 def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, force: bool = False) -> tuple[str, bool]:
     """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was up to date. Level 0 is
     a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
     coarser levels: zstd, or jpeg of the slide's quality, 75 to 90 (None: jpeg if the store keeps JPEG tiles). An image that was made of
-    another store of this name is replaced; any other folder with `force` only."""
+    another store of this name is replaced, and what others keep in its folder, such as labels/, stays; any other folder
+    becomes the image with `force` only.
+
+    All files are made under temporary names beside the store. When all are whole they get their names, zarr.json of the
+    image as the last one: until then it says that the image is unfinished. Runs at the same time, on any host, make
+    the same."""
     path = os.fspath(store)
     folder = _folder_of(path)
     with Store(path, True, None, 0) as s:
         if codec not in (None, *LEVELS):
             raise ValueError("the codec of the coarser levels is one of %s, not %s" % (", ".join(LEVELS), codec))
-        if os.path.lexists(folder) and _content(folder) is None and not force:
-            raise StoreError("%s: exists and is no image of a store; --force replaces it" % folder)
+        if os.path.lexists(folder) and (os.path.islink(folder) or _content(folder) is None) and not force:
+            raise Refused("%s: exists and is no image of a store; --force replaces it" % folder)
+        clean(os.path.dirname(path))
+        at = os.stat(path)
         append_index(s)
         if _is_of(folder, s) and not force:
             return folder, False
-        with _folder(folder) as part:
-            _write(s, part, copy, codec or ("jpeg" if s.codec == "jpeg" else "zstd"))
+        image = _Image(folder)
+        try:
+            _write(s, image, copy, codec or ("jpeg" if s.codec == "jpeg" else "zstd"))
+            if not os.path.samestat(at, os.stat(path)):
+                raise StoreError("%s: was replaced meanwhile; run again" % path)
+            if _is_of(folder, s) and not force:  # another run has made it
+                return folder, False
+            image.put(None if copy else path)
+        finally:
+            image.abort()
     return folder, True
+
+
+class _Image:
+    """The files of an image, unfinished beside it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._parts = folder, dict[str, Part]()
+
+    def create(self, name: str) -> Any:
+        """A file of the image, such as 1/zarr.json, for writing."""
+        self._parts[name] = Part(self._folder)
+        return self._parts[name].file
+
+    def write_json(self, name: str, value: Any) -> None:
+        self.create(name).write(json.dumps(value, indent=1).encode())
+
+    def put(self, store: str | None) -> None:
+        """Gives all files their names; level 0 is a link to `store`."""
+        folder, root = self._folder, self._parts.pop("zarr.json")
+        self._parts["zarr.json"] = root  # the last one
+        with blaming(folder):
+            if os.path.islink(folder):
+                os.unlink(folder)
+            os.makedirs(folder, exist_ok=True)
+        unfinished = Part(os.path.join(folder, "zarr.json"))
+        try:
+            unfinished.file.write(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"wsi2h5": {"content_crc32": -1}}}).encode())
+            unfinished.commit()
+        finally:
+            unfinished.abort()
+        if store:
+            put_link(store, self._place(SHARD % 0), os.path.join("..", "..", "..", "..", "..", os.path.basename(store)))
+        for name, part in self._parts.items():
+            if part is root:
+                self._remove_levels(sum(n.endswith("/zarr.json") for n in self._parts))
+            part.commit(self._place(name))
+
+    def _place(self, name: str) -> str:
+        """The path of a file of the image, whose folders exist and are no links."""
+        path = self._folder
+        for part in name.split("/")[:-1]:
+            path = os.path.join(path, part)
+            if os.path.islink(path):
+                raise Refused("%s: is a link, which is not followed; remove it" % path)
+            with blaming(path):
+                os.makedirs(path, exist_ok=True)
+        return os.path.join(path, name.split("/")[-1])
+
+    def _remove_levels(self, k: int) -> None:
+        """Those from k on, of an image that had more. What is not ours stays."""
+        while os.path.lexists(os.path.join(self._folder, str(k), "zarr.json")):
+            for name in (SHARD % k, "%d/zarr.json" % k):
+                with contextlib.suppress(FileNotFoundError), blaming(self._folder):
+                    os.unlink(self._place(name))
+            with contextlib.suppress(OSError):
+                os.removedirs(os.path.dirname(self._place(SHARD % k)))
+            k += 1
+
+    def abort(self) -> None:
+        for part in self._parts.values():
+            part.abort()
 
 
 def _folder_of(path: str) -> str:
@@ -76,12 +156,12 @@ class Level:
 
     def __init__(self, folder: str, shape: tuple[int, int, int]) -> None:
         self._path, self._channels = os.path.join(folder, "c", "0", "0", "0"), shape[2]
-        with open(os.path.join(folder, "zarr.json"), encoding="utf-8") as f:
-            described = json.load(f)
+        with open_regular(os.path.join(folder, "zarr.json")) as f:
+            described = json.loads(f.read(MOST_JSON))
         self._codec = next(c for c in LEVELS if described == _array(shape, (INNER, INNER), c))
         self._columns = -(-shape[1] // INNER)
         n = -(-shape[0] // INNER) * self._columns
-        with open(self._path, "rb") as f:
+        with open_regular(self._path) as f:
             f.seek(-16 * n - 4, os.SEEK_END)
             self._at = np.frombuffer(f.read(16 * n), "<u8").reshape(n, 2).tolist()
 
@@ -104,7 +184,11 @@ def made_levels(s: Store) -> list[Level]:
     folder = _folder_of(str(s.path))
     levels: list[Level] = []
     height, width = s.height, s.width
-    if not is_url(str(s.path)) and _is_of(folder, s):
+    if is_url(str(s.path)):
+        return levels
+    if _content(folder) not in (None, s.attrs["content_crc32"]):
+        warnings.warn("%s: was made of another store, and is not used; `wsi-store zarr` makes it again" % shown(folder), stacklevel=3)
+    if _is_of(folder, s):
         while max(height, width) > SMALLEST:
             height, width = -(-height // 2), -(-width // 2)
             try:
@@ -139,7 +223,7 @@ def index_bytes(at: list[tuple[int, int]]) -> bytes:
 def append_index(s: Store) -> None:
     """Puts the index behind the end of the HDF5 file, if it is not there. The time of the file stays."""
     path, index = str(s.path), index_of(s)
-    with open(path, "r+b") as f:
+    with blaming(path), open(path, "r+b") as f:
         head = f.read(36)
         end = struct.unpack_from("<Q", head, 28)[0]  # superblock 3: the address behind the last object
         f.seek(0, os.SEEK_END)
@@ -148,19 +232,24 @@ def append_index(s: Store) -> None:
         if f.read() == index and size >= end + len(index):
             return
         before = os.fstat(f.fileno())
-        f.seek(end)
-        f.write(index)
-        f.truncate()
-        f.flush()
-        os.fsync(f.fileno())
+        try:
+            f.seek(end)
+            f.write(index)
+            f.truncate()
+            f.flush()
+            os.fsync(f.fileno())
+        except BaseException:  # a part of it means nothing
+            with contextlib.suppress(OSError):
+                os.ftruncate(f.fileno(), end)
+            raise
         os.utime(f.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _content(folder: str) -> Any:
     """The content_crc32 of the store that the image was made of; None: it is no such image."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        with open(os.path.join(folder, "zarr.json"), encoding="utf-8") as f:
-            return json.load(f)["attributes"]["wsi2h5"]["content_crc32"]
+        with open_regular(os.path.join(folder, "zarr.json")) as f:
+            return json.loads(f.read(MOST_JSON))["attributes"]["wsi2h5"]["content_crc32"]
     return None
 
 
@@ -173,49 +262,14 @@ def _is_of(folder: str, s: Store) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _folder(path: str) -> Iterator[str]:
-    """A folder that has its name only once it is complete."""
-    part = tempfile.mkdtemp(prefix=".", suffix=".part", dir=os.path.dirname(path) or ".")
-    try:
-        yield part
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o777 & ~umask)
-        if os.path.islink(path):
-            os.unlink(path)
-        elif os.path.lexists(path):
-            shutil.rmtree(path)
-        os.rename(part, path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
-def _write(s: Store, folder: str, copy: bool, codec: str) -> None:
-    os.makedirs(os.path.join(folder, "0", "c", "0", "0"))
-    _write_json(os.path.join(folder, "0", "zarr.json"),
-                _array((s.height, s.width, s.channels), s._chunk[:2], s.codec))
-    _link(str(s.path), os.path.join(folder, "0", "c", "0", "0", "0"), copy)
-    n = _coarser_levels(s, folder, codec)
-    _write_json(os.path.join(folder, "zarr.json"),
-                {"zarr_format": 3, "node_type": "group", "attributes": {
-                    "wsi2h5": {"content_crc32": s.attrs["content_crc32"]}, "ome": _metadata(s, n)}})
-
-
-def _write_json(path: str, value: Any) -> None:
-    with open(path, "x", encoding="utf-8") as f:
-        json.dump(value, f, indent=1)
-
-
-def _link(path: str, to: str, copy: bool) -> None:
+def _write(s: Store, image: _Image, copy: bool, codec: str) -> None:
+    image.write_json("0/zarr.json", _array((s.height, s.width, s.channels), s._chunk[:2], s.codec))
     if copy:
-        shutil.copyfile(path, to)
-        return
-    try:
-        os.link(path, to)
-    except OSError:  # another file system, or one without hard links
-        os.symlink(os.path.join("..", "..", "..", "..", "..", os.path.basename(path)), to)
+        with open(s.path, "rb") as f:
+            shutil.copyfileobj(f, image.create(SHARD % 0), 1 << 20)
+    n = _coarser_levels(s, image, codec)
+    image.write_json("zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": {
+        "wsi2h5": {"content_crc32": s.attrs["content_crc32"]}, "ome": _metadata(s, n)}})
 
 
 def _array(shape: tuple[int, ...], chunk: tuple[int, int], codec: str) -> dict[str, Any]:
@@ -251,20 +305,22 @@ def _metadata(s: Store, levels: int) -> dict[str, Any]:
                                                  for label, colour in colours], "rdefs": {"model": "color"}}}
 
 
-def _coarser_levels(s: Store, folder: str, codec: str) -> int:
+def _coarser_levels(s: Store, image: _Image, codec: str) -> int:
     """Writes levels 1 and so on, each from the one before: how many levels there are with that of the store."""
     height, width, level = s.height, s.width, 1
     quality = min(max(int(s.attrs.get("jpeg_quality") or QUALITY[1]), QUALITY[0]), QUALITY[1])
     read: Callable[[int, int], Array] = functools.partial(_block_of_store, s)
     while max(height, width) > SMALLEST:
         height, width = -(-height // 2), -(-width // 2)
-        with tempfile.TemporaryFile(dir=folder) as file:  # the mapping outlives it
-            pixels: Array = np.memmap(file, np.uint8, "w+", 0, (height, width, s.channels))
+        where = os.path.dirname(str(s.path)) or "."
+        with blaming(where), tempfile.TemporaryFile(dir=where) as file:  # the mapping outlives it
+            os.posix_fallocate(file.fileno(), 0, height * width * s.channels)  # a full disk is an error now, not a signal later
+            pixels: Array = np.memmap(file, np.uint8, "r+", 0, (height, width, s.channels))
         for y in range(0, height, BLOCK):
             for x in range(0, width, BLOCK):
                 part = halved(read(2 * x, 2 * y))
                 pixels[y:y + part.shape[0], x:x + part.shape[1]] = part
-        _write_level(os.path.join(folder, str(level)), pixels, codec, quality)
+        _write_level(image, level, pixels, codec, quality)
         read = functools.partial(_block_of_level, pixels)
         level += 1
     return level
@@ -278,14 +334,13 @@ def _block_of_level(pixels: Array, x: int, y: int) -> Array:
     return pixels[y:y + 2 * BLOCK, x:x + 2 * BLOCK]
 
 
-def _write_level(folder: str, pixels: Array, codec: str, quality: int) -> None:
+def _write_level(image: _Image, level: int, pixels: Array, codec: str, quality: int) -> None:
     """One shard of chunks of INNER x INNER px."""
     height, width, channels = pixels.shape
     encode = _encoder(codec, quality)
-    os.makedirs(os.path.join(folder, "c", "0", "0"))
-    _write_json(os.path.join(folder, "zarr.json"), _array(pixels.shape, (INNER, INNER), codec))
-    at, end = [], 0
-    with open(os.path.join(folder, "c", "0", "0", "0"), "xb") as f, concurrent.futures.ThreadPoolExecutor() as pool:
+    image.write_json("%d/zarr.json" % level, _array(pixels.shape, (INNER, INNER), codec))
+    at, end, f = [], 0, image.create(SHARD % level)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
         for y in range(0, height, INNER):
             for data in pool.map(encode, [_full(pixels[y:y + INNER, x:x + INNER]) for x in range(0, width, INNER)]):
                 f.write(data)

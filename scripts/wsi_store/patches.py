@@ -10,19 +10,21 @@ so nothing is encoded again; other patches are encoded.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import os
+import re
 import struct
 import tarfile
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple
 
-from .base import crc32c, create
+from .base import crc32c
 from .export import slide_name
+from .publish import Outputs, open_regular
 from .store import Store
 
 AS_THEY_ARE = ("tfrecord", "webdataset")
+HEADER, MARK = b"file,x,y,size", b"wsi-store"  # by which tables of patches, and pictures, are known
 
 
 class Patch(NamedTuple):
@@ -48,18 +50,20 @@ def patches_of(s: Store, size: int, stride: int | None, min_tissue: float, limit
         yield Patch(x, y, size, s, tile)
 
 
-def _encoded(patch: Patch, quality: int) -> bytes:
+def _encoded(patch: Patch, form: str, quality: int) -> bytes:
     if patch.jpeg is not None:
         return patch.jpeg
-    out = io.BytesIO()
-    _image(patch).save(out, "JPEG", quality=quality)
-    return out.getvalue()
-
-
-def _image(patch: Patch) -> Any:
     import PIL.Image
-    pixels = patch.store.read_region(patch.x, patch.y, patch.size, patch.size)
-    return PIL.Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+    import PIL.PngImagePlugin
+    pixels, out = patch.store.read_region(patch.x, patch.y, patch.size, patch.size), io.BytesIO()
+    image = PIL.Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+    if form == "PNG":
+        note = PIL.PngImagePlugin.PngInfo()
+        note.add_text("Software", MARK.decode())
+        image.save(out, "PNG", pnginfo=note)
+        return out.getvalue()
+    image.save(out, "JPEG", quality=quality)
+    return out.getvalue()
 
 
 def _name(patch: Patch) -> str:
@@ -67,37 +71,59 @@ def _name(patch: Patch) -> str:
 
 
 @contextlib.contextmanager
-def _pictures(folder: str, s: Store, quality: int, ending: str) -> Iterator[Write]:
-    with create(os.path.join(folder, "patches.csv"), "w", newline="") as f:
-        table = csv.writer(f)
-        table.writerow(["file", "x", "y", "size", "downsample"])
+def _pictures(folder: str, s: Store, quality: int, form: str) -> Iterator[Write]:
+    """The table gets its name when all pictures have theirs."""
+    outputs, ending = Outputs([s.path]), ".png" if form == "PNG" else ".jpg"
+    path = os.path.join(folder, "patches.csv")
+    listed = _listed(path)
+
+    def is_ours(picture: str) -> bool:
+        return os.path.basename(picture) in listed or MARK in _head(picture)
+
+    with outputs.create(path, "a table of patches made by wsi-store", lambda p: _head(p).startswith(HEADER)) as f:
+        f.write(HEADER + b",downsample\r\n")
 
         def write(patch: Patch) -> None:
-            name = _name(patch) + ending
-            with create(os.path.join(folder, name)) as picture:
-                if ending == ".jpg":
-                    _image(patch).save(picture, "JPEG", quality=quality)
-                else:
-                    _image(patch).save(picture, "PNG")
-            table.writerow([name, patch.x, patch.y, patch.size, s.downsample])
+            name, data = _name(patch) + ending, _encoded(patch, form, quality)
+            if form == "JPEG" and patch.jpeg is None:
+                data = data[:2] + b"\xff\xfe" + struct.pack(">H", len(MARK) + 2) + MARK + data[2:]
+            with outputs.create(os.path.join(folder, name), "a patch made by wsi-store", is_ours, sync=False) as picture:
+                picture.write(data)
+            f.write(("%s,%d,%d,%d,%r\r\n" % (name, patch.x, patch.y, patch.size, s.downsample)).encode())
         yield write
 
 
+def _head(path: str) -> bytes:
+    with open_regular(path) as f:
+        return f.read(512)
+
+
+def _listed(path: str) -> set[str]:
+    """The files in a table of patches that an earlier run has written."""
+    try:
+        with open_regular(path) as f:
+            return {line.split(b",")[0].decode() for line in f.read().splitlines()[1:]}
+    except (OSError, UnicodeDecodeError):
+        return set()
+
+
 def _png(folder: str, s: Store, quality: int) -> contextlib.AbstractContextManager[Write]:
-    return _pictures(folder, s, quality, ".png")
+    return _pictures(folder, s, quality, "PNG")
 
 
 def _jpeg(folder: str, s: Store, quality: int) -> contextlib.AbstractContextManager[Write]:
-    return _pictures(folder, s, quality, ".jpg")
+    return _pictures(folder, s, quality, "JPEG")
 
 
 @contextlib.contextmanager
 def _webdataset(folder: str, s: Store, quality: int) -> Iterator[Write]:
-    slide = slide_name(s)
-    with create(os.path.join(folder, slide + ".tar")) as f, tarfile.open(fileobj=f, mode="w") as tar:
+    slide, path = slide_name(s), os.path.join(folder, slide_name(s) + ".tar")
+    first = re.compile(rb"x[0-9]{6,}_y[0-9]{6,}\.jpg\0")
+    with Outputs([s.path]).create(path, "patches made by wsi-store", lambda p: bool(first.match(_head(p)))) as f, \
+            tarfile.open(fileobj=f, mode="w") as tar:
         def write(patch: Patch) -> None:
             what = {"slide": slide, "x": patch.x, "y": patch.y, "size": patch.size, "downsample": s.downsample}
-            for ending, data in ((".jpg", _encoded(patch, quality)), (".json", json.dumps(what).encode())):
+            for ending, data in ((".jpg", _encoded(patch, "JPEG", quality)), (".json", json.dumps(what).encode())):
                 member = tarfile.TarInfo(_name(patch) + ending)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -106,11 +132,11 @@ def _webdataset(folder: str, s: Store, quality: int) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _tfrecord(folder: str, s: Store, quality: int) -> Iterator[Write]:
-    slide = slide_name(s).encode()
-    with create(os.path.join(folder, slide_name(s) + ".tfrecords")) as f:
+    slide, path = slide_name(s).encode(), os.path.join(folder, slide_name(s) + ".tfrecords")
+    with Outputs([s.path]).create(path, "patches made by wsi-store", lambda p: b"\x05slide" in _head(p)) as f:
         def write(patch: Patch) -> None:
             x, y = (round((v + patch.size / 2) * s.downsample) for v in (patch.x, patch.y))
-            f.write(_record(_example({b"slide": slide, b"image_raw": _encoded(patch, quality), b"loc_x": x, b"loc_y": y})))
+            f.write(_record(_example({b"slide": slide, b"image_raw": _encoded(patch, "JPEG", quality), b"loc_x": x, b"loc_y": y})))
         yield write
 
 

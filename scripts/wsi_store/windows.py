@@ -4,9 +4,7 @@
 """
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from typing import Any, Iterable, Iterator
 
 import h5py
@@ -14,6 +12,7 @@ import numpy as np
 
 from .base import StoreError, h5py_file, own, text_of, values
 from .files import Path
+from .publish import Outputs, open_regular
 from .store import counted_windows
 
 
@@ -22,28 +21,28 @@ def write_windows(results: Iterable[Path], output: Path) -> int:
     for the results that it names."""
     import pyarrow
     import pyarrow.parquet
-    path, n, writer = os.fspath(output), 0, None
-    handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=os.path.dirname(path) or ".")
-    os.close(handle)
-    try:
-        for name, slide in _slides(results):
+    given, path, n, writer = list(results), os.fspath(output), 0, None
+    with Outputs(given).create(path, "a table of windows made by wsi-store", _is_ours) as f:
+        for name, slide in _slides(given):
             columns = counted_windows(slide)
             table = pyarrow.table({"slide": pyarrow.array([name] * len(columns["x"])).dictionary_encode(), **columns})
-            writer = writer or pyarrow.parquet.ParquetWriter(part, table.schema, compression="zstd")
+            writer = writer or pyarrow.parquet.ParquetWriter(f, table.schema, compression="zstd")
             writer.write_table(table)
             n += len(columns["x"])
         if writer is None:
             raise StoreError("the results hold no slide")
         writer.close()
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o666 & ~umask)
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
     return n
+
+
+def _is_ours(path: str) -> bool:
+    import pyarrow.parquet
+    try:
+        with open_regular(path) as f:
+            names = pyarrow.parquet.read_schema(f).names
+    except (OSError, ValueError, pyarrow.ArrowException):
+        return False
+    return names[:3] == ["slide", "x", "y"] and "mean_db" in names
 
 
 def _slides(results: Iterable[Path]) -> Iterator[tuple[str, h5py.Group]]:

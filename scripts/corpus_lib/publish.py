@@ -1,0 +1,1 @@
+../wsi_store/publish.py
