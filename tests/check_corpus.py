@@ -282,8 +282,12 @@ def test_slides_with_the_same_name_in_different_folders():
 
 def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends():
     folder, out = begun(slides(2))
-    left = ["stores/.s00.h5.1.part", "stores/.failed.1-of-2.csv.host-7-1.part", "results/.s00.h5.host.7.part", ".corpus.h5.2.part", "names.txt.h.1.new",
-            ".merged-1.h5", "report.h.1.csv", ".report.html.host-1-1.part"]
+    left = ["stores/.s00.h5.host-8-1.part", "stores/.failed.1-of-2.csv.host-7-1.part", "results/.s00.h5.host-7-2.part", ".corpus.h5.host-7-2.part",
+            ".names.txt.%s-4194301-1.part" % re.sub("[-/.]", "_", os.uname().nodename), ".report.html.host-1-1.part"]
+    mine = ["report.scanner2.csv", "notes.new", ".hidden.h5", ".x.part", "corpus-old.h5", "results/x.new", "stores/.mine.part", "stores/failed.mine.csv",
+            "stores/failed.claimed-by-me.csv", "my.partial", "logs/mine.txt", ".a.b-c-1.part"]
+    for name in mine:
+        put_file(os.path.join(out, name), "the user's own")
     page = out + "/report.html"  # h5spec may be built without libpng
     has_page = os.path.exists(page)
     for lost, options, message in ((False, [], "nothing to do"), (True, [], ""), (False, [tmp("none")], "nothing to do"),
@@ -296,6 +300,8 @@ def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends()
         says(local(out, folder, *options, status=None).err, message)
         remains = [n for n in left if os.path.exists(os.path.join(out, n))]
         expect(remains == [] and os.path.exists(page) == has_page, "%s: %s", options, remains)
+        gone = [n for n in mine if not os.path.exists(os.path.join(out, n))]
+        expect(gone == [], "%s of the user went", gone)
 
 
 def test_status_looks_at_three_files_per_slide():

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+from corpus_lib.publish import Part
+
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder of scripts/corpus
 PROCESSORS = len(os.sched_getaffinity(0))  # that this process may use
 DONE, PART, USAGE, STOPPED, DAMAGED, TROUBLE = 0, 1, 2, 3, 4, 5  # exit statuses, as of wsi2h5
@@ -97,21 +99,13 @@ def read_lines(path):
 
 def write_whole(path, text):
     """Replaces a file: others see the old content or the new one, nothing between."""
-    new = "%s.%s.%d.%s.new" % (path, os.uname().nodename, os.getpid(), os.urandom(4).hex())
-    fd = open_own(new, os.O_EXCL)
+    part = Part(path)
     try:
-        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as f:
-            f.writelines(text)
-            f.flush()
-            try:
-                os.fsync(f.fileno())
-            except OSError as e:  # a file system that has none reports errors when the file is closed
-                if e.errno != errno.EINVAL:
-                    raise
-        os.rename(new, path)
-    except OSError:
-        os.unlink(new)
-        raise
+        for piece in [text] if isinstance(text, str) else text:
+            part.file.write(piece.encode("utf-8", "surrogateescape"))
+        part.commit()
+    finally:
+        part.abort()
 
 
 def write_list(path, lines):

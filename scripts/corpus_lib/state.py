@@ -17,18 +17,16 @@ import fcntl
 import glob
 import json
 import os
-import re
 import shlex
-import socket
 import sys
 import tempfile
 import threading
 
 from corpus_lib.files import (die, look, not_older, open_own, read_lines, say, stamp, stamp_of,
                               stem, values_of, write_list, write_whole)
+from corpus_lib.publish import clean, host_name
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
-ABANDONED = 24 * 3600  # seconds without growth of a file of another host, as in common/base/publish.c
 SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict, "passed_over": list}
 
 # What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
@@ -244,11 +242,10 @@ class Corpus:
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
-        for pattern in ("stores/.*.part", "results/.*.part", ".*.part", ".*.h5", "*.new", "report.*.csv"):
-            for left in glob.glob(os.path.join(glob.escape(self.out), pattern)):
-                remove_left(left)
+        for folder in (self.out, self.stores, self.path("results"), self.path("logs")):
+            clean(folder)
         for folder in (self.stores, self.path("results")):  # status has the list of all batches
-            for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-*.csv")) + [os.path.join(folder, "failed.csv")]:
+            for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-%s.csv" % ("[0-9a-f]" * 16))) + [os.path.join(folder, "failed.csv")]:
                 remove_unlocked(left)
 
 
@@ -363,28 +360,12 @@ def mark_of(kind, text):
     return "%s %s" % (kind, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
 
 
-def host_name():
-    """This host in names of unfinished files (common/base/publish.c)."""
-    name = socket.gethostname()[:63]
-    if not name or name == "(none)" or name.startswith("localhost"):
-        name = "".join(read_lines("/proc/sys/kernel/random/boot_id")) or "host"
-    return re.sub("[-/.]", "_", name)
-
-
 def now_in(folder):
     """The time by the clock that files of this folder get theirs from."""
     with tempfile.TemporaryFile(dir=folder) as f:
         f.write(b"now")
         f.flush()
         return os.fstat(f.fileno()).st_mtime
-
-
-def remove_left(path):
-    """Removes an unfinished file that nobody writes: one of another host when it has not grown for a day."""
-    host = re.fullmatch(r"\..*\.([^.-]+)-\d+-\d+\.part", os.path.basename(path))
-    at = os.lstat(path).st_mtime if os.path.lexists(path) else 0
-    if not host or host[1] == host_name() or now_in(os.path.dirname(path)) - at > ABANDONED:
-        remove_unlocked(path)
 
 
 def remove_unlocked(path):
