@@ -209,17 +209,32 @@ static int judge_store(const char *path, const char *target, const struct judged
     return PLAN_SKIP;
 }
 
-/* As judge_store, with what the existing store was made from. */
+/* Is the metadata of an existing store damaged, so that others cannot use it? -1: nobody can tell. */
+static int is_damaged(const char *target, struct err *e)
+{
+    struct err why = {0};
+    struct store *s = store_open(target, &why);
+    const int bad = !s || store_check(s, &why);
+    store_close(s);
+    return bad && err_is_trouble(&why) ? err_copy(e, &why) : bad;
+}
+
+/* As judge_store, with what the existing store was made from. A damaged one is made again. */
 static int judge_existing(const char *path, const char *target, struct judged *j, struct err *how,
                           struct err *e)
 {
-    j->n_made_from = store_read_sources(target, &j->made_from, e);
+    struct err why = {0};
+    j->n_made_from = store_read_sources(target, &j->made_from, &why);
     if (j->n_made_from < 0)
-        return -1;
+        return err_is_trouble(&why) ? err_copy(e, &why) : PLAN_MAKE;
     j->same_files =
         store_same_sources(j->made_from, j->n_made_from, j->sources->list, j->sources->n);
-    const int r = judge_store(path, target, j, how, e);
+    int r = judge_store(path, target, j, how, e);
     free(j->made_from);
+    if (r == PLAN_SKIP) {
+        const int bad = is_damaged(target, e);
+        r = bad < 0 ? -1 : bad ? PLAN_MAKE : r;
+    }
     return r;
 }
 

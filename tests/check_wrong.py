@@ -138,11 +138,11 @@ def test_output_folder_that_cannot_be_written():
         shutil.copy(good(), slide)
         os.mkdir(out)
         os.chmod(out, 0o555)
-        p = as_nobody(WSI2H5, "-o", out, slide, status=1)
+        p = as_nobody(WSI2H5, "-o", out, slide, status=5)
         says(p.err, slide, out, "Permission denied")
         shutil.copy(store(good()), os.path.join(d, "good.h5"))
         os.chmod(os.path.join(d, "good.h5"), 0o644)
-        p = as_nobody(H5SPEC, "-o", os.path.join(out, "r.h5"), os.path.join(d, "good.h5"), status=1)
+        p = as_nobody(H5SPEC, "-o", os.path.join(out, "r.h5"), os.path.join(d, "good.h5"), status=5)
         says(p.err, out, "Permission denied")
         expect(stores_in(out) == [], "%s", stores_in(out))
     finally:
@@ -150,11 +150,11 @@ def test_output_folder_that_cannot_be_written():
 
 
 def test_output_folder_missing():
-    p = run(WSI2H5, "-o", "/proc/nowhere/out", good(), status=1)
+    p = run(WSI2H5, "-o", "/proc/nowhere/out", good(), status=5)
     says(p.err, "/proc/nowhere: cannot create the output folder", "No such file or directory")
     for argv in ([WSI2H5, "-o", "/nowhere/out.h5", good()], [H5SPEC, "-o", "/nowhere/result.h5", store(good())],
                  [H5SPEC, "-o", "/nowhere/r.h5", "/absent/a.h5"]):
-        p = run(*argv, status=1)
+        p = run(*argv, status=5)
         says(p.err, "/nowhere", "create it first")
         expect("a.h5" not in p.err, "the store was opened first: %s", p.err)
 
@@ -274,10 +274,9 @@ PASTED = [  # of messages: where the command begins in them
 
 def left_open(path):
     """As a program that died has left it: the flags of consistency are set."""
-    data = bytearray(bytes_in(path))
-    data[8], data[11] = 3, 1
-    put_file(path, data)
-    return path
+    def flag(data):
+        data[8], data[11] = 3, 1
+    return shutil.copy(forged(path, flag), path)
 
 
 def test_what_is_no_regular_file_is_said():

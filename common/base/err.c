@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 void err_clean(char *text)
 {
@@ -56,6 +57,26 @@ int err_sys(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+int err_spare_input(struct err *e)
+{
+    if (e && e->kind < ERR_TROUBLE)
+        e->kind = ERR_TROUBLE;
+    return -1;
+}
+
+int err_write(struct err *e, const char *fmt, ...)
+{
+    const int code = errno;
+    char why[128];
+    va_list ap;
+    snprintf(why, sizeof why, "%s%s", strerror(code),
+             code == EFBIG ? " (the limit of file sizes: ulimit -f)" : "");
+    va_start(ap, fmt);
+    set(e, err_kind_of(code), why, fmt, ap);
+    va_end(ap);
+    return err_spare_input(e);
+}
+
 int err_open(struct err *e, const char *fmt, ...)
 {
     const bool none = errno == ENXIO || errno == ENODEV;
@@ -77,9 +98,17 @@ int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...)
     return -1;
 }
 
+const char *err_out_of_memory(void)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY
+               ? "out of memory"
+               : "out of memory (the limit of this process: ulimit -v)";
+}
+
 int err_memory(struct err *e)
 {
-    return err_blame(e, ERR_MEMORY, "out of memory");
+    return err_blame(e, ERR_MEMORY, "%s", err_out_of_memory());
 }
 
 int err_copy(struct err *e, const struct err *from)

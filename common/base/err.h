@@ -25,6 +25,7 @@ extern "C" {
 enum err_kind {
     ERR_INPUT,   /* the input, or how the program was called */
     ERR_ABSENT,  /* the file is not here or may not be read; on another machine it may be */
+    ERR_NEWER,   /* a newer version of these programs made the file */
     ERR_TROUBLE, /* a disk, the network, a GPU, a file in use */
     ERR_MEMORY,  /* too little memory */
     ERR_DISK     /* too little room on a disk */
@@ -51,13 +52,22 @@ int err_set(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* As err_set, and appends ": " and the text of errno, which says what is to blame. */
 int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
+/* As err_sys, after a call that creates or writes an output, and names the limit of file sizes. */
+int err_write(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+/* What failed creates or writes an output: whatever the class says, the input is not to blame.
+ * Returns -1. */
+int err_spare_input(struct err *e);
+
 /* As err_sys, after open(): a socket, or a device that is not there, is no regular file. */
 int err_open(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 /* As err_set, with what is to blame. */
 int err_blame(struct err *e, enum err_kind kind, const char *fmt, ...) ERR_PRINTF(3, 4);
 
-/* "out of memory"; returns -1. */
+/* "out of memory", with the limit of this process if it has one. */
+const char *err_out_of_memory(void);
+/* Sets this message; returns -1. */
 int err_memory(struct err *e);
 
 /* Takes over another error; returns -1. */

@@ -216,6 +216,14 @@ int h5_get_reals(hid_t object, const char *name, double *out, size_t n, struct e
     return 0;
 }
 
+static const char *text_of(struct guard_attribute *a, struct err *e)
+{
+    const char *text = guard_text(last.fd, &last.all, a, e);
+    if (!text && errno)
+        h5_note_system_failure();
+    return text;
+}
+
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e)
 {
     out[0] = 0;
@@ -224,7 +232,7 @@ int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct e
         return -1;
     if (!is_text(a))
         return wrong_type(e, name);
-    const char *text = guard_text(last.fd, &last.all, a, e);
+    const char *text = text_of(a, e);
     if (!text)
         return err_add(e, "attribute %s", name);
     if (strlen(text) >= size)
@@ -328,7 +336,7 @@ static int check_value(struct guard_attribute *a, uint32_t want, struct err *e)
     const bool of_text = is_text(a);
     const uint64_t all = a->each * a->n;
     const size_t n = all < a->value_bytes ? (size_t)all : a->value_bytes;
-    const char *text = of_text ? guard_text(last.fd, &last.all, a, e) : NULL;
+    const char *text = of_text ? text_of(a, e) : NULL;
     if (of_text && !text)
         return err_add(e, "attribute %s", a->name);
     const uint32_t crc = text ? codec_crc32(text, strlen(text)) : codec_crc32(a->value, n);
@@ -347,6 +355,33 @@ static int check_sealed(uint32_t name, uint32_t value, struct err *e)
     return err_set(e, "another program has removed or renamed an attribute; " ERR_MAKE_AGAIN);
 }
 
+static bool is_seal(const struct guard_attribute *s)
+{
+    return s->kind == GUARD_UNSIGNED && s->each == sizeof(uint32_t) &&
+           s->n * sizeof(uint32_t) <= s->value_bytes && s->n % 2 == 0;
+}
+
+int h5_says(hid_t object, const char *name, const char *text, struct err *e)
+{
+    uint32_t pair[2];
+    if (load(object, e))
+        return err_add(e, "cannot look for attribute %s", name);
+    struct guard_attribute *a = look_for(name);
+    const bool of_text = a && is_text(a);
+    const char *found = of_text ? text_of(a, e) : NULL;
+    if (of_text && !found)
+        return err_add(e, "attribute %s", name);
+    if (found && !strcmp(found, text))
+        return 1;
+    const struct guard_attribute *s = look_for(seal);
+    for (uint64_t k = 0; s && is_seal(s) && k < s->n / 2; k++) {
+        memcpy(pair, s->value + k * sizeof pair, sizeof pair);
+        if (pair[0] == codec_crc32(name, strlen(name)))
+            return pair[1] == codec_crc32(text, strlen(text));
+    }
+    return 0;
+}
+
 int h5_check_seal(hid_t object, struct err *e)
 {
     uint32_t pair[2];
@@ -355,8 +390,7 @@ int h5_check_seal(hid_t object, struct err *e)
     const struct guard_attribute *s = look_for(seal);
     if (!s)
         return !last.all.first ? 0 : err_set(e, "attribute %s is missing", seal);
-    if (s->kind != GUARD_UNSIGNED || s->each != sizeof *pair ||
-        s->n * sizeof *pair > s->value_bytes || s->n % 2)
+    if (!is_seal(s))
         return wrong_type(e, seal);
     for (uint64_t k = 0; k < s->n / 2; k++) {
         memcpy(pair, s->value + k * sizeof pair, sizeof pair);

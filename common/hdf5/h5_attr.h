@@ -46,6 +46,9 @@ int h5_get_real(hid_t object, const char *name, double *out, struct err *e);
 int h5_get_reals(hid_t object, const char *name, double *out, size_t n, struct err *e);
 /* The string must be shorter than `size` bytes. */
 int h5_get_text(hid_t object, const char *name, char *out, size_t size, struct err *e);
+/* Is the text of an attribute this one? 0 if it is certainly another, or was never written; 1 also
+ * if the text is damaged and the seal says that it was this one; -1: it cannot be read. */
+int h5_says(hid_t object, const char *name, const char *text, struct err *e);
 
 /*
  * --- members of a struct ---

@@ -1,11 +1,13 @@
 /* h5_file.c - see h5_file.h. */
 #include "common/hdf5/h5_file.h"
 
+#include "common/base/version.h"
 #include "common/hdf5/guard.h"
 #include "common/hdf5/h5_library.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -49,8 +51,10 @@ static hid_t create(const char *path, int64_t metadata, struct err *e)
 {
     hid_t fapl = access_list(metadata), fcpl = h5_creation(H5P_FILE_CREATE);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
-    if (file < 0)
+    if (file < 0) {
         h5_error(e, "cannot create %s", path);
+        err_spare_input(e);
+    }
     H5Pclose(fcpl);
     H5Pclose(fapl);
     return file;
@@ -94,7 +98,7 @@ int h5_file_commit(struct h5_file *f, int64_t *bytes, struct err *e)
     h5_unlock();
     f->failed = r != 0;
     if (r == 0 && bytes && fstat(f->publish.fd, &st))
-        r = err_sys(e, "cannot find the size of the file");
+        r = err_write(e, "cannot find the size of the file");
     if (r == 0 && bytes)
         *bytes = st.st_size;
     if (r == 0)
@@ -143,7 +147,7 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
         goto out;
     h.kind = H5_WHOLE;
     if (guard_object(h.fd, h.root, e)) {
-        h.kind = errno ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);
+        h.kind = errno ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED, H5_UNREADABLE);
         err_add(e, h.kind == H5_ERROR ? "%s" : "%s: damaged, or not written by wsi2h5 or h5spec",
                 path);
         goto out;
@@ -151,7 +155,8 @@ static hid_t open_file(const char *path, const char *format, enum h5_kind *kind,
     hid_t fapl = access_list(0);
     if ((file = H5Fopen(path, H5F_ACC_RDONLY, fapl)) < 0) {
         h5_error(e, "%s: HDF5 cannot open it", path);
-        h.kind = h5_system_failed() ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED);
+        h.kind =
+            h5_system_failed() ? H5_ERROR : h5_judge(h.fd, format, H5_UNFINISHED, H5_UNREADABLE);
         if (h.kind != H5_ERROR)
             err_set(e, "%s: damaged: HDF5 cannot open it; " ERR_MAKE_AGAIN, path);
     }
@@ -178,21 +183,47 @@ static const char *maker(const char *format)
                                               : "a result made by h5spec";
 }
 
+bool h5_is_newer(hid_t file, const char *path, const struct h5_format *format, struct err *e)
+{
+    char creator[64];
+    int64_t version = 0;
+    int major = 0, minor = 0, own_major = 0, own_minor = 0;
+    if (e && err_is_trouble(e))
+        return false;
+    const bool named = !h5_get_text(file, "creator", creator, sizeof creator, NULL);
+    const char *number = named ? strrchr(creator, ' ') : NULL;
+    sscanf(WSI_VERSION, "%d.%d", &own_major, &own_minor);
+    const bool states = number && sscanf(number, " %d.%d", &major, &minor) == 2;
+    const bool by_newer =
+        states && (major > own_major || (major == own_major && minor > own_minor));
+    if (!by_newer && (h5_get_int(file, "format_version", 0, INT64_MAX, &version, NULL) ||
+                      version <= format->version))
+        return false;
+    err_blame(e, ERR_NEWER,
+              "%s: newer: made by %s; this program has version " WSI_VERSION ": update it", path,
+              named ? creator : "a newer version");
+    return true;
+}
+
 static int check_format(hid_t file, const char *path, const struct h5_format *format, struct err *e)
 {
     char found[64];
     int64_t version, complete;
-    const int has = h5_has(file, "format", e);
-    if (has < 0)
+    const int has = h5_has(file, "format", e), says = h5_says(file, "format", format->name, e);
+    if (has < 0 || says < 0)
         return err_add(e, "%s", path);
-    if (!has)
+    if (!has && !says)
         return err_set(e, "%s: an HDF5 file, but not %s", path, maker(format->name));
-    if (h5_get_text(file, "format", found, sizeof found, e))
+    if (has && h5_get_text(file, "format", found, sizeof found, e))
         return err_add(e, "%s", path);
-    if (strcmp(found, format->name))
+    if (says && (!has || strcmp(found, format->name)) && h5_check_seal(file, e)) /* damaged */
+        return err_add(e, "%s", path);
+    if (!says)
         return err_set(e, "%s: is %s; %s is needed", path, kind(found), maker(format->name));
     if (h5_get_int(file, "format_version", 0, INT64_MAX, &version, e))
         return err_add(e, "%s", path);
+    if (version > format->version && h5_is_newer(file, path, format, e))
+        return -1;
     if (version != format->version)
         return err_set(e, "%s: format_version %" PRId64 "; this program reads %d", path, version,
                        format->version);
@@ -216,20 +247,31 @@ hid_t h5_open(const char *path, const struct h5_format *format, struct err *e)
     return file;
 }
 
-enum h5_kind h5_look(const char *path, const char *format, struct err *e)
+enum h5_kind h5_look(const char *path, const struct h5_format *format, struct err *e)
 {
-    char found[64] = "";
-    int64_t complete;
+    int64_t complete, version;
     enum h5_kind kind;
-    hid_t file = open_file(path, format, &kind, e);
+    hid_t file = open_file(path, format->name, &kind, e);
     if (file < 0)
         return kind;
-    const bool named = !h5_get_text(file, "format", found, sizeof found, NULL);
-    const bool whole = !h5_get_int(file, "complete", 1, 1, &complete, NULL);
+    const int says = h5_says(file, "format", format->name, e),
+              fd = says < 0 ? h5_descriptor(file, NULL) : -1;
+    const bool whole = says > 0 && !h5_get_int(file, "complete", 1, 1, &complete, NULL);
+    const bool later = says > 0 &&
+                       !h5_get_int(file, "format_version", 0, INT64_MAX, &version, NULL) &&
+                       version > format->version && h5_is_newer(file, path, format, e);
+    kind = fd >= 0    ? h5_judge(fd, format->name, H5_UNFINISHED, H5_UNREADABLE)
+           : says < 0 ? H5_ERROR
+           : !says    ? H5_OTHER
+           : later    ? H5_UNKNOWN
+           : whole    ? H5_WHOLE
+                      : H5_UNFINISHED;
     H5Fclose(file);
-    if (h5_system_failed()) {
-        err_set(e, "%s: cannot be read", path);
-        return H5_ERROR;
-    }
-    return !named || strcmp(found, format) ? H5_OTHER : whole ? H5_WHOLE : H5_UNFINISHED;
+    if (h5_system_failed())
+        kind = H5_ERROR;
+    if (kind == H5_ERROR)
+        err_blame(e, ERR_TROUBLE, "%s: cannot be read", path);
+    else if (says < 0)
+        err_add(e, "%s", path);
+    return kind;
 }

@@ -54,7 +54,12 @@ void h5_file_abort(struct h5_file *f);
  * the file. */
 hid_t h5_open(const char *path, const struct h5_format *format, struct err *e);
 
-/* What `path` is, judged by its head and its root. `e` says why for H5_UNKNOWN and H5_ERROR. */
-enum h5_kind h5_look(const char *path, const char *format, struct err *e);
+/* Has a newer version of these programs made the file? Then what this one misses or does not know
+ * there is no damage, and `e` gets a message about the versions in place of the one that it has. */
+bool h5_is_newer(hid_t file, const char *path, const struct h5_format *format, struct err *e);
+
+/* What `path` is, judged by its head and its root. `e` says why for H5_UNKNOWN, H5_UNREADABLE
+ * and H5_ERROR. */
+enum h5_kind h5_look(const char *path, const struct h5_format *format, struct err *e);
 
 #endif

@@ -105,6 +105,8 @@ static const char *plain_cause(char *cause, int code)
         *end = 0;
     if (text && code == ENOSPC)
         return "no space left on the disk; free some and run again";
+    if (text && code == EFBIG)
+        return "File too large (the limit of file sizes: ulimit -f)";
     return text ? text : *cause ? cause : "HDF5 error";
 }
 
@@ -129,7 +131,8 @@ int h5_error(struct err *e, const char *fmt, ...)
 int h5_write_failed(struct err *e, const char *name)
 {
     h5_mark_broken();
-    return h5_error(e, "cannot write %s", name);
+    h5_error(e, "cannot write %s", name);
+    return err_spare_input(e);
 }
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -263,21 +266,44 @@ const char *h5_plugin_missing(const struct codec *c)
 
 /* --- the superblock --- */
 
-/* Do the first bytes of the file hold this text? */
-static bool head_holds(int fd, size_t bytes, const char *text)
+/* Do the first bytes of the file hold this text? 1, 0, or -1: they cannot be read now. */
+static int head_holds(int fd, size_t bytes, const char *text)
 {
     unsigned char *head = memory_need(bytes, 1);
     const size_t n = read_at(fd, 0, head, bytes);
+    const bool failed = n < bytes && errno;
     const bool found = n > 0 && memmem(head, n, text, strlen(text));
     free(head);
-    return found;
+    return found ? 1 : failed ? -1 : 0;
 }
 
-/* A file that cannot be opened: of this format, or not? */
-enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours)
+enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours, enum h5_kind if_not)
 {
     enum { HEAD = 1 << 17 };
-    return head_holds(fd, HEAD, format) ? if_ours : H5_OTHER;
+    const int holds = head_holds(fd, HEAD, format);
+    return holds < 0 ? H5_ERROR : holds ? if_ours : if_not;
+}
+
+/* How many bytes of HDF5's signature are right: a damaged one has most of them. */
+static int signature_bytes(const unsigned char *b)
+{
+    static const unsigned char signature[] = "\x89HDF\r\n\x1a\n";
+    int same = 0;
+    for (int k = 0; k < 8; k++)
+        same += b[k] == signature[k];
+    return same;
+}
+
+/* Is a superblock what some program has written (II.A)? One with a wrong bit is not. Versions 2 and
+ * 3 have a checksum; 0 and 1 have zeros and the sizes of offsets. */
+static bool superblock_is_sound(const unsigned char b[48])
+{
+    if (signature_bytes(b) < 8 || b[8] > 3)
+        return false;
+    if (b[8] >= 2 && b[9] == 8)
+        return guard_lookup3(b, 44) == guard_number(b + 44, 4);
+    return b[8] >= 2 ? b[9] == 2 || b[9] == 4
+                     : !(b[9] | b[10] | b[11] | b[12]) && (b[13] == 2 || b[13] == 4 || b[13] == 8);
 }
 
 /* A slide, or what has the name of a store or a result. */
@@ -295,7 +321,7 @@ static int open_failed(struct h5_head *h, const char *path, struct err *e)
 {
     if (errno != ENXIO && errno != ENODEV)
         return err_sys(e, "%s: cannot open", path);
-    h->kind = H5_OTHER;
+    h->kind = H5_UNREADABLE;
     errno = 0;
     return err_set(e, "%s: not a regular file", path);
 }
@@ -311,7 +337,7 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
         return errno == EACCES ? err_blame(e, ERR_TROUBLE, "%s: cannot be opened now: %s", path,
                                            strerror(errno))
                                : open_failed(h, path, e);
-    h->kind = H5_OTHER;
+    h->kind = H5_UNREADABLE;
     if (!S_ISREG(st.st_mode))
         return err_set(e, "%s: not a regular file", path);
     const size_t n = read_at(h->fd, 0, b, sizeof b);
@@ -321,18 +347,22 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     }
     if (n == 0)
         return err_set(e, "%s: the file is empty", path);
-    if (n < sizeof b || memcmp(b, "\x89HDF\r\n\x1a\n", 8))
+    if (n < sizeof b || signature_bytes(b) < 6)
         return not_hdf5(path, e);
+    if (!superblock_is_sound(b)) {
+        h->kind = h5_judge(h->fd, format, H5_UNFINISHED, H5_UNREADABLE);
+        return err_set(e, "%s: damaged (in its first %zu bytes); " ERR_MAKE_AGAIN, path, sizeof b);
+    }
     if ((b[8] != 2 && b[8] != 3) || b[9] != 8 || b[10] != 8 || guard_u64(b + 12) != 0 ||
         guard_u64(b + 20) != UINT64_MAX) {
-        h->kind = h5_judge(h->fd, format, H5_UNKNOWN);
+        h->kind = h5_judge(h->fd, format, H5_UNKNOWN, H5_OTHER);
         return err_set(e,
                        "%s: not written by wsi2h5 or h5spec (HDF5 superblock version %d); another "
                        "program, such as h5repack, has made or rewritten it; " ERR_MAKE_AGAIN,
                        path, b[8]);
     }
     if (guard_u64(b + 28) > (uint64_t)st.st_size) {
-        h->kind = h5_judge(h->fd, format, H5_UNFINISHED);
+        h->kind = h5_judge(h->fd, format, H5_UNFINISHED, H5_UNREADABLE);
         return err_set(e, "%s: truncated: it has %" PRIu64 " of %" PRIu64 " bytes; " ERR_MAKE_AGAIN,
                        path, (uint64_t)st.st_size, guard_u64(b + 28));
     }
@@ -348,20 +378,11 @@ int h5_look_at_head(struct h5_head *h, const char *path, const char *format, str
     return 0;
 }
 
-bool h5_is_whole(const char *path)
-{
-    struct h5_head h = {.fd = -1};
-    const bool readable = !h5_look_at_head(&h, path, "", NULL);
-    if (h.fd >= 0)
-        close(h.fd);
-    return readable || h.kind == H5_UNKNOWN; /* with the superblock of another program */
-}
-
 bool h5_begins_as(const char *path, const char *format)
 {
     enum { BLOCKS = 1 << 13 }; /* of metadata, of a result: its first texts are in the second */
     struct h5_head h = {.fd = -1};
-    const bool found = !h5_look_at_head(&h, path, "", NULL) && head_holds(h.fd, BLOCKS, format);
+    const bool found = !h5_look_at_head(&h, path, "", NULL) && head_holds(h.fd, BLOCKS, format) > 0;
     if (h.fd >= 0)
         close(h.fd);
     return found;

@@ -89,11 +89,13 @@ const char *h5_plugin_missing(const struct codec *c);
 
 /* Kinds of files. */
 enum h5_kind {
-    H5_OTHER,      /* not a file of this format */
+    H5_OTHER,      /* it can be read and says that it is another's: not ours to touch or report */
     H5_WHOLE,      /* a file of this format, and complete */
     H5_UNFINISHED, /* of this format, but truncated, damaged or without its mark */
-    H5_UNKNOWN,    /* names the format, but another tool has rewritten it: it cannot be judged */
-    H5_ERROR,      /* it cannot be read now (permissions, descriptors, memory, the disk) */
+    H5_UNREADABLE, /* not HDF5, or damaged: nothing says whose it is */
+    H5_UNKNOWN, /* names the format, but a newer version has made it or another tool rewritten it:
+                    * it cannot be judged */
+    H5_ERROR,   /* it cannot be read now (permissions, descriptors, memory, the disk) */
 };
 
 struct h5_head {
@@ -105,10 +107,9 @@ struct h5_head {
 /* Opens the file; h->fd, which the caller closes, is -1 before. 0 if the library may look at the
  * root; else -1, and h->kind says what the file is. The message names it. */
 int h5_look_at_head(struct h5_head *h, const char *path, const char *format, struct err *e);
-/* A file that cannot be opened: if its head names the format, `if_ours`, else H5_OTHER. */
-enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours);
-/* Is it an HDF5 file, of whatever format, that is as long as its superblock says? */
-bool h5_is_whole(const char *path);
+/* A file that cannot be opened: `if_ours` if its head names the format, `if_not` if it does not,
+ * H5_ERROR if that cannot be read now. */
+enum h5_kind h5_judge(int fd, const char *format, enum h5_kind if_ours, enum h5_kind if_not);
 
 /* Is it whole, and does its beginning say that it is of this format? True is as good as certain,
  * and costs a tenth of opening it. */

@@ -20,10 +20,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "", 0};
+
 bool result_is(const char *path)
 {
-    const enum h5_kind kind = h5_look(path, RESULT_FORMAT, NULL);
-    return kind != H5_OTHER && kind != H5_ERROR;
+    const enum h5_kind kind = h5_look(path, &format, NULL);
+    return kind != H5_OTHER && kind != H5_UNREADABLE && kind != H5_ERROR;
+}
+
+bool result_is_foreign(const char *path)
+{
+    return h5_look(path, &format, NULL) == H5_OTHER;
 }
 
 int result_check_target(const char *path, struct err *e)
@@ -33,11 +40,12 @@ int result_check_target(const char *path, struct err *e)
         return errno == ENOENT ? 0 : err_sys(e, "%s", path);
     if (S_ISDIR(st.st_mode))
         return err_set(e, "%s: is a folder; name a file", path);
-    switch (h5_look(path, RESULT_FORMAT, e)) {
+    switch (h5_look(path, &format, e)) {
     case H5_WHOLE:
     case H5_UNFINISHED: return 0;
     case H5_UNKNOWN: return err_add(e, "not overwritten (name another file)");
     case H5_ERROR: return -1;
+    case H5_UNREADABLE:
     case H5_OTHER: break;
     }
     return err_set(e, "%s: already exists and is not a result; not overwritten: name another file",
@@ -129,8 +137,6 @@ static int is_table(hid_t file, struct err *e)
     return slides ? slides < 0 ? -1 : 0 : h5_has_link(file, "table", e);
 }
 
-static const struct h5_format format = {RESULT_FORMAT, RESULT_VERSION, "", 0};
-
 struct result *result_open(const char *path, struct err *e)
 {
     int64_t slide_count;
@@ -153,7 +159,8 @@ struct result *result_open(const char *path, struct err *e)
         goto unsound;
     return r;
 unsound:
-    err_add(e, "%s: not a valid result", path);
+    if (!h5_is_newer(r->file, path, &format, e))
+        err_add(e, "%s: not a valid result", path);
 fail:
     result_close(r);
     return NULL;
@@ -396,7 +403,9 @@ int result_load_parts(struct result *r, int64_t k, unsigned parts, struct result
     if (!bad)
         return 0;
     result_slide_free(s);
-    return err_add(e, "%s: slide %s", r->path, r->names[k]);
+    return h5_is_newer(r->file, r->path, &format, e)
+               ? -1
+               : err_add(e, "%s: slide %s", r->path, r->names[k]);
 }
 
 int result_load_slide(struct result *r, int64_t k, struct result_slide *s, struct err *e)

@@ -11,6 +11,9 @@
 
 /* Does the file say that it is a result? It may be unfinished or damaged. */
 bool result_is(const char *path);
+/* Can the file be read, and does it say that it is something else? What cannot be read is not
+ * foreign: it may be a damaged result. */
+bool result_is_foreign(const char *path);
 
 struct result *result_open(const char *path, struct err *e);
 const struct result_params *result_params(const struct result *r);

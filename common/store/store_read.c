@@ -56,7 +56,8 @@ static struct store *open_store(const char *path, struct err *e)
     if (s->file < 0)
         goto fail;
     if (get_head(s->file, &s->info, e) || (s->groups = h5_open_group(s->file, "groups", e)) < 0) {
-        err_add(e, "%s: not a valid store", path);
+        if (!h5_is_newer(s->file, path, &format, e))
+            err_add(e, "%s: not a valid store", path);
         goto fail;
     }
     if (s->fd < 0 || fstat(s->fd, &st)) {
@@ -476,7 +477,13 @@ int store_read_tissue(struct store *s, struct store_tissue *t, struct err *e)
 
 bool store_is(const char *path)
 {
-    return h5_look(path, STORE_FORMAT, NULL) != H5_OTHER;
+    const enum h5_kind kind = h5_look(path, &format, NULL);
+    return kind != H5_OTHER && kind != H5_UNREADABLE;
+}
+
+bool store_is_foreign(const char *path)
+{
+    return h5_look(path, &format, NULL) == H5_OTHER;
 }
 
 /* A thumbnail of this group. */
@@ -524,6 +531,7 @@ int store_read_thumbnail(struct store *s, struct store_picture *t, struct err *e
 enum store_found store_look(const char *path, struct store_info *info, struct err *e)
 {
     static const enum store_found found[] = {[H5_OTHER] = STORE_OTHER_FILE,
+                                             [H5_UNREADABLE] = STORE_OTHER_FILE,
                                              [H5_UNFINISHED] = STORE_UNFINISHED,
                                              [H5_UNKNOWN] = STORE_UNKNOWN,
                                              [H5_ERROR] = STORE_ERROR};
@@ -534,13 +542,18 @@ enum store_found store_look(const char *path, struct store_info *info, struct er
         err_sys(e, "%s", path);
         return STORE_ERROR;
     }
-    const enum h5_kind kind = h5_look(path, STORE_FORMAT, e);
+    const enum h5_kind kind = h5_look(path, &format, e);
     if (kind != H5_WHOLE)
         return found[kind];
     h5_watch();
-    struct store *s = store_open(path, e);
-    if (!s)
-        return h5_system_failed() ? STORE_ERROR : STORE_UNKNOWN;
+    struct err why = {0};
+    struct store *s = store_open(path, &why);
+    if (!s) {
+        err_copy(e, &why);
+        return h5_system_failed() || err_is_trouble(&why) ? STORE_ERROR
+               : why.kind == ERR_NEWER                    ? STORE_UNKNOWN
+                                                          : STORE_UNFINISHED;
+    }
     *info = s->info;
     store_close(s);
     return STORE_IS_STORE;

@@ -81,6 +81,9 @@ void store_close(struct store *s);
 
 /* Does the file say that it is a store? It may be unfinished or damaged. */
 bool store_is(const char *path);
+/* Can the file be read, and does it say that it is something else? What cannot be read is not
+ * foreign: it may be a damaged store. */
+bool store_is_foreign(const char *path);
 
 /* What is at `path`, where a store is about to be made? */
 enum store_found {

@@ -62,14 +62,15 @@ static bool has_ending(const char *name)
     return n > 3 && !strcmp(name + n - 3, ".h5");
 }
 
-/* Only files that are certainly something else are skipped: a damaged store must stay in the
- * list. */
+/* Only files that can be read and say that they are another program's are skipped: what cannot be
+ * read may be a store, and must stay in the list. */
 static bool is_wanted(const char *path, enum input_files_kind kind)
 {
-    if (kind != INPUT_STORES && h5_begins_as(path, RESULT_FORMAT))
+    const bool results = kind != INPUT_STORES;
+    if (results && h5_begins_as(path, RESULT_FORMAT))
         return true;
-    return ((kind == INPUT_STORES || kind == INPUT_BOTH) && store_is(path)) ||
-           (kind != INPUT_STORES && result_is(path)) || !h5_is_whole(path);
+    return (results && !result_is_foreign(path)) ||
+           ((kind == INPUT_STORES || kind == INPUT_BOTH) && !store_is_foreign(path));
 }
 
 static void add_problem(void *ctx, const char *path, const char *why, enum err_kind kind)
