@@ -55,6 +55,31 @@ def test_keys_are_private():
             expect(p.returncode == 5 and "Input/output error" in p.err, "%s, fsync %d: %d %s", file, number, p.returncode, p.err)
 
 
+def test_a_lock_that_a_killed_run_has_left():
+    """Of a process that has ended, or of a time too far away: it is dropped at once. One that may be held is named after 2 s."""
+    slide = made("--size", "700x600", name="small")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    host = re.sub("[-/.]", "_", os.uname().nodename)
+    for owner, age in (("%s-%d" % (host, ended.pid), 0), ("", 400), ("", -365 * 86400), ("elsewhere-1", 4000), ("elsewhere-1", -4000)):
+        key = os.path.join(tmp(), "key.csv")
+        put_file(key + ".lock", owner.encode())
+        os.utime(key + ".lock", (time.time() - age,) * 2)
+        begun = time.monotonic()
+        if host != "localhost" or not owner.startswith(host):
+            p = run(WSI2H5, "-q", "--anonymous", key, "-o", tmp(), slide)
+            expect(p.err == "" and os.listdir(os.path.dirname(key)) == ["key.csv"], "%s, %d s: %s", owner, age, p.err)
+            expect(time.monotonic() - begun < 20, "%s, %d s: waited", owner, age)
+    for owner in ("elsewhere-1", "", "%s-%d" % (host, os.getpid())):
+        key = os.path.join(tmp(), "key.csv")
+        put_file(key + ".lock", owner.encode())
+        p = subprocess.Popen([WSI2H5, "-q", "--anonymous", key, "-o", tmp(), slide], stderr=subprocess.PIPE, text=True)
+        says(p.stderr.readline(), key + ".lock", "another run holds this lock", "delete it")
+        os.unlink(key + ".lock")
+        expect(p.wait(timeout=TIMEOUT) == 0, "status %d", p.returncode)
+        p.stderr.close()
+
+
 # --- opens and reads that fail ---
 
 WORDS = ("no space left", "out of memory", "too little disk space", "changed while it was read", "(cuda:0)", "of the CUDA driver", "the disk is full",
@@ -98,6 +123,44 @@ def test_errors_of_the_system_that_may_pass():
             out = tmp()
             p = failing(call, out, 1, code, *argv, "-q", "--json", "-o", out, given)
             expect(p.returncode == 5 and json_lines(p.out)[0]["cause"] == "trouble", "%s %s: %d %s", call, code, p.returncode, p.err)
+
+
+def test_what_fails_of_an_output_is_no_fault_of_the_input():
+    """Whatever the error: a limit of file sizes, no permission, a folder that has vanished. Nothing stays under a temporary name that can go."""
+    slide = made("--size", "700x600", name="small")
+    result = result_of(small())
+    commands = (([WSI2H5, "-q", "--json", "-o"], "x.h5", slide), ([H5SPEC, "run", "-q", "--device", "cpu", "--json", "-o"], "folder/", small()),
+                ([H5SPEC, "run", "-q", "--device", "cpu", "--json", "-o"], "x.h5", small()), ([H5SPEC, "merge", "-q", "--json", "-o"], "x.h5", result))
+    for argv, name, given in commands:
+        for call, codes in (("create", "EACCES ENOENT EPERM EFBIG ENAMETOOLONG"), ("pwrite,write", "EFBIG EACCES EPERM EBADF"), ("fsync", "EFBIG EACCES EPERM"),
+                            ("rename", "EACCES ENOENT EPERM EEXIST EISDIR")):
+            for code in codes.split():
+                out = tmp()
+                p = failing(call, out, 1, getattr(errno, code), *argv, os.path.join(out, name), given, TORTURE_FOREVER="1")
+                expect(p.returncode == 5, "%s, %s, %s: status %d: %s", argv, call, code, p.returncode, p.err)
+                for line in json_lines(p.out):
+                    expect(line["status"] != "failed" or line["cause"] in ("trouble", "disk"), "%s, %s, %s: %s", argv, call, code, line)
+                found = [name for _, _, names in os.walk(out) for name in names if name.endswith(".h5")]
+                expect(found == [], "%s, %s, %s: %s", argv, call, code, found)
+
+
+def test_an_output_folder_that_vanishes_is_no_fault_of_the_input():
+    slides = tmp("slides")
+    for k in range(4):
+        shutil.copy(made("--size", "2500x2100", "--seed", str(k), name="s"), os.path.join(slides, "s%d.svs" % k))
+    stores = tmp("stores")
+    run(WSI2H5, "-q", "-o", stores, slides)
+    for argv, given in (([WSI2H5, "--json", "--codec", "deflate", "-j", "2", "-o"], slides), ([H5SPEC, "run", "--stride", "16", "--json", "--device", "cpu", "-j", "2", "-o"], stores)):
+        out = os.path.join(tmp(), "out")
+        p = subprocess.Popen([*argv, out, given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2000):
+            if os.path.isdir(out) and left_overs(out):
+                break
+            time.sleep(0.002)
+        os.rename(out, out + "-gone")
+        words, err = p.communicate(timeout=TIMEOUT)
+        expect(p.returncode == 5, "status %d: %s", p.returncode, err)
+        expect(all(x["status"] != "failed" or x["cause"] in ("trouble", "disk") for x in json_lines(words)), "%s", words)
 
 
 def test_what_cannot_be_opened_now_is_not_damaged():

@@ -190,7 +190,7 @@ static int drop_list(void *ctx, const char *path, struct err *e)
 {
     if (!is_replaced(ctx, path) || !unlink(path) || errno == ENOENT)
         return 0;
-    return err_sys(e, "%s: cannot be removed", path);
+    return err_write(e, "%s: cannot be removed", path);
 }
 
 static int check_list(void *ctx, const char *path, struct err *e)
@@ -381,7 +381,7 @@ static int claim(void *ctx, const char *path, struct err *e)
         return 0;
     const char *to = new_claim(c->l, c->claims);
     if (!to || (rename(path, to) && errno != ENOENT))
-        return err_sys(e, "%s: cannot be renamed", path);
+        return err_write(e, "%s: cannot be renamed", path);
     return 0;
 }
 
@@ -432,7 +432,7 @@ static int publish_rows(const struct rows *r, const char *path, struct err *e)
     if (publish_begin(&p, path, e))
         return -1;
     if (write_rows(r, p.fd)) {
-        err_sys(e, "cannot be written");
+        err_write(e, "cannot be written");
         publish_abort(&p);
         return -1;
     }
@@ -444,7 +444,7 @@ static int remove_claims(const struct claims *c, const char *kept, struct err *e
 {
     for (int64_t k = 0; k < c->n; k++)
         if (c->paths[k] != kept && unlink(c->paths[k]) && errno != ENOENT)
-            return err_sys(e, "%s: cannot be removed", c->paths[k]);
+            return err_write(e, "%s: cannot be removed", c->paths[k]);
     return 0;
 }
 
@@ -476,7 +476,7 @@ static int give_name(const struct failed_list *l, const char *path, const char *
     if (errno == EEXIST)
         return 1;
     if (!lacks_links(errno))
-        return err_sys(e, "cannot be created");
+        return err_write(e, "cannot be created");
     *kept = path;
     return 0;
 }

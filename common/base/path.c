@@ -307,7 +307,7 @@ static int make_one(const char *path, struct err *e)
     if (code == EEXIST)
         return err_set(e, "%s: is neither a folder nor a .h5 file; name another output", path);
     errno = code;
-    return err_sys(e, "%s: cannot create the output folder", path);
+    return err_write(e, "%s: cannot create the output folder", path);
 }
 
 int folder_make(const char *path, struct err *e)

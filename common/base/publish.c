@@ -105,6 +105,24 @@ static bool has_ended(pid_t pid)
     return after && (!strncmp(after, ") Z", 3) || !strncmp(after, ") X", 3));
 }
 
+void publish_own_name(char name[PUBLISH_NAME])
+{
+    char host[64];
+    host_name(host);
+    snprintf(name, PUBLISH_NAME, "%s-%ld", host, (long)getpid());
+}
+
+bool publish_has_ended(const char *name)
+{
+    char host[64];
+    long pid = 0;
+    int end = 0;
+    host_name(host);
+    const size_t n = strlen(host);
+    return !strncmp(name, host, n) && sscanf(name + n, "-%ld%n", &pid, &end) == 1 &&
+           !name[n + (size_t)end] && pid > 0 && pid != (long)getpid() && has_ended((pid_t)pid);
+}
+
 /* The state of the process that writes a temporary file, from its name. */
 enum writer { NOT_OURS, ALIVE, GONE, ELSEWHERE };
 
@@ -279,8 +297,8 @@ static int create_temp(struct publish *p, const char *folder, const char *base, 
         return 0;
     free(p->temp_path);
     p->temp_path = NULL;
-    return err_sys(e, "cannot create a file in the folder %s%s", folder,
-                   errno == ENOENT ? " (create it first)" : "");
+    return err_write(e, "cannot create a file in the folder %s%s", folder,
+                     errno == ENOENT ? " (create it first)" : "");
 }
 
 void publish_clean(const char *final_path)
@@ -326,7 +344,7 @@ static int sync_folder(const char *folder, struct err *e)
         return 0; /* it may be written but not read: then it cannot be synced either */
     if (fd < 0 ||
         (fsync(fd) && errno != EINVAL && errno != EROFS)) /* some folders cannot be synced */
-        r = err_sys(
+        r = err_write(
             e,
             "the file is complete, but its folder %s cannot be written to disk, and a power "
             "failure may lose the file; check the disk and run again with --force",
@@ -338,7 +356,7 @@ static int sync_folder(const char *folder, struct err *e)
 
 int publish_make_private(int fd, struct err *e)
 {
-    return fchmod(fd, 0600) ? err_sys(e, "cannot be made private") : 0;
+    return fchmod(fd, 0600) ? err_write(e, "cannot be made private") : 0;
 }
 
 int publish_sync_folder_of(const char *path, struct err *e)
@@ -365,7 +383,7 @@ static int give_name(struct publish *p, int fd, struct err *e)
         err_blame(e, ERR_TROUBLE,
                   "the temporary file is gone: another program has removed it; run again");
     else if (r)
-        err_sys(e, "cannot rename the temporary file");
+        err_write(e, "cannot rename the temporary file");
     return r;
 }
 
@@ -374,12 +392,12 @@ static int put_in_place(struct publish *p, struct err *e)
 {
     int fd = p->fd;
     if (fsync(fd) && errno != EINVAL) /* a file system without fsync; close() reports its errors */
-        return err_sys(e, "cannot write to disk");
+        return err_write(e, "cannot write to disk");
     const int held = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* keeps the file's lock beyond close() */
     p->fd = -1;
     int r = close(fd);
     if (r)
-        err_sys(e, "cannot write to disk");
+        err_write(e, "cannot write to disk");
     else
         r = give_name(p, held, e);
     if (held >= 0)
@@ -439,7 +457,7 @@ int text_file_check(const char *path, const char *head, const char *what, struct
 {
     struct stat st;
     if (lstat(path, &st))
-        return errno == ENOENT ? 0 : err_sys(e, "%s", path);
+        return errno == ENOENT ? 0 : err_write(e, "%s", path);
     if (text_file_begins_with(path, head))
         return 0;
     return err_set(e, "%s: already exists and is not %s; not overwritten: choose another name",
@@ -457,7 +475,7 @@ int text_file_begin(struct text_file *t, const char *path, struct err *e)
             setvbuf(t->f, t->buffer, _IOFBF, BUFFER);
         return 0;
     }
-    err_sys(e, "%s: cannot be written", path);
+    err_write(e, "%s: cannot be written", path);
     if (fd >= 0)
         close(fd);
     publish_abort(&t->publish);
@@ -480,7 +498,7 @@ int text_file_commit(struct text_file *t, struct err *e)
     const int closed = close_file(t);
     if (wrote || closed) {
         errno = number ? number : errno ? errno : EIO;
-        err_sys(e, "%s: cannot be written", t->path);
+        err_write(e, "%s: cannot be written", t->path);
         publish_abort(&t->publish);
         return -1;
     }

@@ -64,6 +64,11 @@ void publish_abort(struct publish *p);
 /* Removes the temporary files of this process, which ends: no file can be published after it.
  * Allocates nothing. */
 void publish_abort_all(void);
+enum { PUBLISH_NAME = 96 };
+/* "HOST-PID" of this process, for a lock that all hosts see. */
+void publish_own_name(char name[PUBLISH_NAME]);
+/* Has the process of this name ended? False for one of another host, of which nobody here knows. */
+bool publish_has_ended(const char *name);
 enum { PUBLISH_PATH = 4096 };
 /* From now on `shown` [PUBLISH_PATH] holds the path of this process's temporary file, or "" while
  * it has none: a process that shares that memory can remove the file if this one dies. */

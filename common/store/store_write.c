@@ -248,8 +248,7 @@ static int begin_group(struct store_writer *w, struct err *e)
     hid_t dcpl = pixel_layout(i), space = H5Screate_simple(3, dims, most);
     w->pixels = H5Dcreate2(w->group, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     if (w->pixels < 0) {
-        h5_mark_broken();
-        h5_error(e, "cannot create the pixels of group %s", name);
+        h5_write_failed(e, "the pixels of a group");
     }
     H5Sclose(space);
     H5Pclose(dcpl);
@@ -262,8 +261,7 @@ static int end_group(struct store_writer *w, struct err *e)
     int bad = H5Dclose(w->pixels) < 0;
     w->pixels = -1;
     if (bad) {
-        h5_mark_broken();
-        h5_error(e, "cannot close the pixels of a group");
+        h5_write_failed(e, "the pixels of a group");
     }
     if (bad ||
         h5_write_array(w->group, "tile_status", H5T_STD_U8LE, 2, dims, false, w->status, e) ||
@@ -277,8 +275,7 @@ static int end_group(struct store_writer *w, struct err *e)
     w->row = 0;
     if (!bad)
         return 0;
-    h5_mark_broken();
-    h5_error(e, "cannot close a group");
+    h5_write_failed(e, "a group");
     return checked(w, -1);
 }
 
@@ -305,8 +302,7 @@ static int write_bytes(struct store_writer *w, const void *bytes, size_t n, bool
                        uint64_t *offset, struct err *e)
 {
     if (append(w, bytes, n, raw, offset)) {
-        h5_mark_broken();
-        h5_error(e, "cannot write pixels");
+        h5_write_failed(e, "pixels");
         return checked(w, -1);
     }
     /* Let the disk write all the time, so that the fsync at the end is short. */
@@ -368,8 +364,7 @@ static int put_view(struct store_writer *w, struct err *e)
         ds = H5Dcreate2(w->file.id, "pixels", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     bad = ds < 0 || H5Dclose(ds) < 0;
     if (bad) {
-        h5_mark_broken();
-        h5_error(e, "cannot write /pixels");
+        h5_write_failed(e, "/pixels");
     }
     H5Pclose(dcpl);
     H5Sclose(space);

@@ -116,7 +116,7 @@ int svg_write(struct svg *s, const char *path, struct err *e)
     if (svg_check_target(path, e) || publish_begin(&p, path, e))
         return -1;
     if (write_whole(p.fd, s->text, s->bytes)) {
-        err_sys(e, "%s: cannot write the picture", path);
+        err_write(e, "%s: cannot write the picture", path);
         publish_abort(&p);
         return -1;
     }

@@ -417,7 +417,7 @@ struct live *live_open(const char *dir, int64_t stores, int64_t before,
                        .begun = clock_now()};
     update_begin(l);
     if (mkdir(dir, 0777) && errno != EEXIST)
-        err_sys(e, "--live %s: cannot be made", dir);
+        err_write(e, "--live %s: cannot be made", dir);
     else if (write_page(l, e))
         err_add(e, "--live");
     else {
