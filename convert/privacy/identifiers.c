@@ -1,6 +1,8 @@
 /* identifiers.c - see identifiers.h. */
 #include "convert/privacy/identifiers.h"
 
+#include "common/base/cli.h"
+#include "common/base/clock.h"
 #include "common/base/csv.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -256,15 +259,24 @@ static int has_line(int fd, const char *line, struct err *e)
 
 /*
  * A lock that reaches all hosts, as flock() need not: the file KEY.lock, which one process creates,
- * holds for a moment and removes. Whoever dies with it keeps others waiting for LONG.
+ * holds for a moment and removes. It names the process, which also holds flock() on it: that shows
+ * processes of other containers. One of this host that has ended holds no lock; one of another host
+ * keeps others waiting for LONG, whichever clock is wrong.
  */
 
-enum { LONG = 300, PAUSE = 20000 }; /* s, us */
+enum { LONG = 300, PAUSE = 20000, SAY_AFTER = 2 }; /* s, us, s */
 
 static bool is_old(const char *path)
 {
     struct stat st;
-    return lstat(path, &st) == 0 && time(NULL) - st.st_mtime > LONG;
+    char owner[PUBLISH_NAME] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    owner[fd < 0 ? 0 : read_at(fd, 0, owner, sizeof owner - 1)] = 0;
+    const bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return (!held && publish_has_ended(owner)) ||
+           (lstat(path, &st) == 0 && llabs((long long)(time(NULL) - st.st_mtime)) > LONG);
 }
 
 /* Another program may have done so meanwhile, and hold a lock of its own: that one is put back. */
@@ -282,20 +294,34 @@ static void drop_old(const char *lock)
     free(own);
 }
 
+/* The descriptor that holds the lock, or -1. */
 static int take_lock(const char *lock, struct err *e)
 {
-    for (;;) {
+    const double begun = clock_now();
+    char own[PUBLISH_NAME];
+    publish_own_name(own);
+    for (bool said = false;;) {
         const int fd = publish_create(lock, 0600);
-        if (fd >= 0)
-            return close(fd) ? err_sys(e, "cannot lock") : 0;
+        if (fd >= 0) {
+            (void)!flock(fd, LOCK_EX | LOCK_NB);
+            (void)!write(fd, own, strlen(own)); /* without it the age of the lock counts */
+            return fd;
+        }
         if (errno != EEXIST)
-            return err_sys(e, "cannot lock");
+            return err_write(e, "cannot lock");
         if (stop_check(e))
             return -1;
-        if (is_old(lock))
+        if (is_old(lock)) {
             drop_old(lock);
-        else
-            usleep(PAUSE);
+            continue;
+        }
+        if (!said && clock_now() - begun > SAY_AFTER) {
+            cli_say("%s: another run holds this lock; waiting, at most %d s; if no other run is at "
+                    "work, delete it",
+                    lock, LONG);
+            said = true;
+        }
+        usleep(PAUSE);
     }
 }
 
@@ -305,7 +331,7 @@ static int add_line(int fd, const char *line, struct err *e)
     const int has = has_line(fd, line, e);
     if (has)
         return has < 0 ? -1 : 0;
-    return write_whole(fd, line, n) || fsync(fd) ? err_sys(e, "cannot write") : 0;
+    return write_whole(fd, line, n) || fsync(fd) ? err_write(e, "cannot write") : 0;
 }
 
 /* With the lock. */
@@ -314,22 +340,23 @@ static int note_line(const char *key, const char *line, struct err *e)
     const int fd = open(key, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     int r = fd >= 0          ? publish_make_private(fd, e)
             : errno == ELOOP ? err_set(e, "is a symbolic link; name the file itself")
-                             : err_sys(e, "cannot open");
+                             : err_write(e, "cannot open");
     r = r ? r : add_line(fd, line, e);
     if (r == 0)
         r = publish_sync_folder_of(key, e);
     if (fd >= 0 && close(fd) && r == 0)
-        r = err_sys(e, "cannot write");
+        r = err_write(e, "cannot write");
     return r;
 }
 
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e)
 {
     char *line = line_of(name, path), *lock = memory_print("%s.lock", key);
-    int r = take_lock(lock, e);
-    if (r == 0) {
-        r = note_line(key, line, e);
+    const int fd = take_lock(lock, e);
+    const int r = fd < 0 ? -1 : note_line(key, line, e);
+    if (fd >= 0) {
         unlink(lock);
+        close(fd);
     }
     free(line);
     free(lock);

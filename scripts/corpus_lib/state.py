@@ -267,7 +267,7 @@ class Lock:
         except OSError:
             pass  # a file system without locks
         host, at = os.pread(self.fd, 256, 0).decode(errors="replace").strip(), os.fstat(self.fd).st_mtime
-        if host not in ("", host_name()) and now_in(os.path.dirname(self.path)) - at < self.LONG:
+        if host not in ("", host_name()) and abs(now_in(os.path.dirname(self.path)) - at) < self.LONG:
             return " on %s, or ended there less than %d minutes ago" % (host, self.LONG // 60)
         self.write(host_name() + "\n")
         threading.Thread(target=self.beat, daemon=True).start()
