@@ -17,6 +17,18 @@ enum { MOST_TEXT = 12288 }; /* bytes of a message: two paths of 4,096 bytes and 
 
 static const char *program_name = "wsi";
 
+/* Libraries crash without a message where the stack, of the process or of a thread, is too small. */
+static void check_stack(void)
+{
+    enum { NEEDED = 512 << 10 };
+    struct rlimit most;
+    if (getrlimit(RLIMIT_STACK, &most) || most.rlim_cur >= NEEDED)
+        return;
+    fprintf(stderr, "%s: the stack may have %ld KiB only; %d are needed: ulimit -s %d\n",
+            program_name, (long)most.rlim_cur >> 10, NEEDED >> 10, NEEDED >> 10);
+    _exit(EXIT_TROUBLE);
+}
+
 void cli_start(const char *program)
 {
     int fd;
@@ -26,6 +38,7 @@ void cli_start(const char *program)
     if (fd > STDERR_FILENO)
         close(fd);
     signal(SIGXFSZ, SIG_IGN);
+    check_stack();
 }
 
 int cli_finish(int status)

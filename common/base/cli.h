@@ -16,7 +16,7 @@
 
 /* Comes first in main(). Opens /dev/null for each closed descriptor from 0 to 2; otherwise an
  * output file could become descriptor 2 and receive messages. Ignores SIGXFSZ, so that a limit
- * on file sizes is reported as EFBIG. `program` is the name in messages. */
+ * on file sizes is reported as EFBIG. Ends the program if its stack is limited to too little. `program` is the name in messages. */
 void cli_start(const char *program);
 
 /* Comes last in main(), with the exit status. Flushes stdout; if that fails (the disk is full),

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ struct crew {
     struct crew_setup s;
     struct member *members;  /* [s.members] */
     struct crew_seat *seats; /* [s.members], shared */
-    struct pollfd *polls;    /* [s.members] */
+    struct pollfd *polls;    /* [s.members]; of the seats with a member, in their order */
     void *answer;            /* of the last event */
     int busy;
     bool filled; /* no member is forked later */
@@ -111,14 +112,25 @@ static void end_mine(void)
     end_members(mine);
 }
 
+/* Members whose sockets leave the parent enough descriptors for what it opens itself. */
+static int bounded_by_descriptors(int members)
+{
+    enum { OTHERS = 16 };
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur >= (rlim_t)members + OTHERS)
+        return members;
+    return most.rlim_cur > OTHERS ? (int)most.rlim_cur - OTHERS : 1;
+}
+
 struct crew *crew_create(const struct crew_setup *s)
 {
     struct crew *c = memory_need(1, sizeof *c);
-    const size_t n = (size_t)s->members;
     assert(s->members >= 1 && s->cores >= 1);
     signal(SIGCHLD, SIG_DFL); /* a parent may ignore it: then nobody could be waited for */
     c->s = *s;
+    c->s.members = bounded_by_descriptors(s->members);
     c->parent = getpid();
+    const size_t n = (size_t)c->s.members;
     c->members = memory_need(n, sizeof *c->members);
     c->polls = memory_need(n, sizeof *c->polls);
     c->answer = memory_need(1, s->answer_bytes);
@@ -182,16 +194,17 @@ static int fork_member(struct crew *c, int seat, struct err *e)
     int ends[2];
     struct member *m = &c->members[seat];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-        return err_sys(e, "cannot start a process");
+        return err_sys(e, "cannot start a process (ulimit -n)");
     fflush(stdout); /* what is buffered would be written twice */
     const pid_t pid = fork();
+    const bool many = pid < 0 && errno == EAGAIN;
     if (pid == 0) {
         close(ends[0]);
         my_socket = ends[1];
         my_answer_bytes = c->s.answer_bytes;
         member_main(c, seat);
     }
-    const int r = pid < 0 ? err_sys(e, "cannot start a process") : 0;
+    const int r = pid < 0 ? err_sys(e, "cannot start a process%s", many ? " (ulimit -u)" : "") : 0;
     close(ends[1]);
     if (pid < 0)
         close(ends[0]);
@@ -270,13 +283,16 @@ static struct crew_event event_of(struct crew *c, int seat)
 
 struct crew_event crew_wait(struct crew *c, int ms)
 {
+    nfds_t n = 0; /* more than there may be descriptors poll() refuses */
     for (int k = 0; k < c->s.members; k++)
-        c->polls[k] =
-            (struct pollfd){.fd = c->members[k].pid ? c->members[k].fd : -1, .events = POLLIN};
-    if (poll(c->polls, (nfds_t)c->s.members, ms) > 0)
+        if (c->members[k].pid)
+            c->polls[n++] = (struct pollfd){.fd = c->members[k].fd, .events = POLLIN};
+    if (poll(c->polls, n, ms) > 0) {
+        n = 0;
         for (int k = 0; k < c->s.members; k++)
-            if (c->polls[k].revents)
+            if (c->members[k].pid && c->polls[n++].revents)
                 return event_of(c, k);
+    }
     return (struct crew_event){.kind = CREW_NONE};
 }
 

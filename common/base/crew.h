@@ -38,7 +38,7 @@ struct crew_seat {
 };
 
 struct crew_setup {
-    int members;         /* at most; >= 1 */
+    int members;         /* at most; >= 1. The limit of descriptors may allow fewer. */
     int cores;           /* that all members may use together */
     size_t answer_bytes; /* of the struct that work() fills in */
     /* In the member: works on the item and fills in the answer, which is all zero before. */

@@ -26,7 +26,7 @@ void memory_end(void)
     if (f)
         f();
     publish_abort_all();
-    cli_say("out of memory");
+    cli_say("%s", err_out_of_memory());
     _exit(EXIT_TROUBLE); /* other threads still use what exit() would take down */
 }
 
