@@ -309,7 +309,7 @@ def test_a_result_that_cannot_be_written_ends_the_run():
     ways = [(H5SPEC, "cpu", "1"), (H5SPEC, "cpu", "3")] + ([(STUB, "cuda", "8")] if os.path.exists(STUB) else [])
     for program, device, j in ways:
         out = tmp()
-        p = run(program, "run", "--device", device, "--json", "-j", j, "-o", out, folder, status=1, preexec_fn=small_files(20000))
+        p = run(program, "run", "--device", device, "--json", "-j", j, "-o", out, folder, status=5, preexec_fn=small_files(20000))
         lines = json_lines(p.out)
         expect([r["status"] for r in lines] == ["failed"], "-j %s: %s", j, p.out)
         says(p.err, os.path.join(out, "s0.h5"), "too large", "not computed")

@@ -370,7 +370,7 @@ def test_a_limit_on_file_sizes_is_reported():
     (a,) = stores(1)
     for program, argv in ((H5SPEC, ["run", "-o", "r.h5", a]), (WSI2H5, ["-o", "r.h5", slide()])):
         out = tmp("limit")
-        p = run(program, *argv, status=1, cwd=out, preexec_fn=small_files(4096))
+        p = run(program, *argv, status=5, cwd=out, preexec_fn=small_files(4096))
         says(p.err, "File too large")
         expect(stores_in(out) == [], "left: %s", stores_in(out))
 

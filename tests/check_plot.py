@@ -368,7 +368,7 @@ def test_a_failed_write_keeps_the_old_picture():
     r = slide_result()
     path, _ = plot(r)
     before = bytes_in(path)
-    p = run(H5SPEC, "plot", "-o", path, "--title", "new", r, status=1, preexec_fn=small_files(2000))
+    p = run(H5SPEC, "plot", "-o", path, "--title", "new", r, status=5, preexec_fn=small_files(2000))
     says(p.err, path, "cannot write")
     expect(bytes_in(path) == before, "the old picture is gone")
     expect(os.listdir(os.path.dirname(path)) == [os.path.basename(path)], "left over")
