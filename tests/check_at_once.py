@@ -130,7 +130,7 @@ def test_results_messages_and_lists_are_those_of_one_after_the_other():
         expect(p.returncode == 1, "%s: status %d: %s", options, p.returncode, p.err)
         expect([os.path.basename(r["input"]) for r in lines] == ["s%02d.h5" % k for k in range(N)], "%s: %s", options, p.out)
         if "--duplicates" not in options:
-            says(p.err, "s09.h5: rejected: same slide as", "s12.h5: rejected: same slide as")
+            says(p.err, "s09.h5: copy of ", "s12.h5: copy of ")
             expect("s11.h5" in files and "s02.h5" not in files, "the slide of a store that fails is counted with another one")
         kind = (program if device == "auto" else device, *(options[2:] if options[2:3] in (("--on-damage",), ("--duplicates",)) else ()))
         want = first.setdefault(kind, got)

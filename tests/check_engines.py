@@ -174,7 +174,7 @@ def folder_of_168():
     os.mkdir(folder + "/n")
     for name in ("m.mrxs", "m/Slidedat.ini"):
         shutil.copy(os.path.join(folder, name), os.path.join(folder, name.replace("m", "n", 1)))
-    return folder, {"done": 155, "damaged": 8, "bad slide": 5}
+    return folder, {"done": 155, "damaged": 8, "copy": 2, "bad slide": 3}
 
 
 def by_slurm(out, slides):

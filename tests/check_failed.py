@@ -145,6 +145,39 @@ def test_shares_of_groups_have_the_lists_of_shares_of_stores():
     expect([r[0] for r in rows(results + "failed.1-of-2.csv")] == [BROKEN], "the row of a part stays")
 
 
+def test_a_copy_is_a_copy_and_no_failure():
+    """One word and one status in run, its list, merge, the report and what it counts; wsi-corpus: check_corpus.py."""
+    folder, work = slides(("a", "sub: x")), tmp()
+    os.unlink(os.path.join(folder, BROKEN))
+    shutil.copy(folder + "/a.svs", folder + "/copy of a.svs")
+    shutil.copy(folder + "/a.svs", folder + "/z\x1b.svs")
+    stores, results = work + "/stores/", work + "/results/"
+    convert(folder, stores, status=0)
+    p = run(H5SPEC, "run", "--json", "--device", "cpu", "-o", results, stores)
+    says(p.err, "2 slides have no result (2 copies); ", "2 done, 0 failed, 2 copies not computed (--duplicates count computes copies, too)")
+    copies = {os.path.basename(j["input"]): j["message"] for j in json_lines(p.out) if j["status"] == "copy"}
+    expect(sorted(copies) == ["copy of a.h5", "z\x1b.h5"] and all(m.endswith(": copy of a") for m in copies.values()), "%s", p.out)
+    expect([r[0] for r in rows(results + "failed.csv")] == sorted(copies) and all(r[1].endswith(".h5: copy of a") for r in rows(results + "failed.csv")), "%s", rows(results + "failed.csv"))
+    page, table = os.path.join(tmp(), "r.html"), os.path.join(tmp(), "r.csv")
+    p = run(H5SPEC, "report", "--json", "--csv", table, "-o", page, results)
+    if "without libpng" in p.err:
+        raise Skip("built without libpng")
+    have = {r["slide"]: (r["verdict"], r["reasons"]) for r in csv_rows(table)}
+    expect(have["copy of a.h5"] == ("copy", "copy of a") and len(have) == 4 and json_lines(p.out)[0]["fail"] == 0, "%s %s", have, p.out)
+    text = text_in(page)
+    says(text, "<b>2</b> slides</li>", "<b>2</b> copies, left out</li>", "the same slide counts once: copy of a.h5: copy of a; z?.h5: copy of a.")
+    expect('"failed":[]' in text, "a copy is listed as failed")
+    run(H5SPEC, "report", "--anonymous", os.path.join(tmp(), "key.csv"), "--csv", table, "-o", page, results)
+    expect("copy of a" not in text_in(page) + text_in(table), "names")
+    compute(stores, results, "--duplicates", "count")
+    expect(lists(results) == [], "left: %s", lists(results))
+    p = run(H5SPEC, "merge", "--json", "-o", work + "/m.h5", results)
+    expect(sorted(x["status"] for x in json_lines(p.out)[0]["inputs"]) == ["copy", "copy", "merged", "merged"] and json_lines(p.out)[0]["slides"] == 2, "%s", p.out)
+    damage(stores, "copy of a.h5")  # a failure of a file of that name
+    compute(stores, results, status=1)
+    expect(verdicts(results)["copy of a"][1] == "fail", "%s", verdicts(results))
+
+
 def test_anonymous_runs_keep_names_out_of_the_list():
     folder, work = slides(), tmp()
     convert(folder, work + "/stores", "--anonymous", work + "/key.csv")

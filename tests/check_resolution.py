@@ -214,7 +214,7 @@ def test_json_of_merge_names_copies_and_bad_inputs_by_path():
     (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--duplicates", "skip", "-o", out, *names).out)
     expect([x["input"] for x in j["inputs"]] == names and j["slides"] == 1 and j["duplicates"] == 3, "%s", j)
     expect([(x["status"], x.get("reason"), x.get("same_as"), x.get("same_slide")) for x in j["inputs"]] ==
-           [("merged", None, None, None)] + [("left_out", "copy", names[0], "a")] * 3, "%s", j)
+           [("merged", None, None, None)] + [("copy", None, names[0], "a")] * 3, "%s", j)
     put_file(names[2], b"")
     (j,) = json_lines(run(H5SPEC, "merge", "--json", "-q", "--duplicates", "skip", "--force", "-o", out, *names, status=1).out)
     expect((j["status"], j["cause"], [(x["input"], x["status"]) for x in j["inputs"]]) == ("failed", "input", [(names[2], "failed")]), "%s", j)

@@ -144,8 +144,8 @@ def test_numbers_out_of_range_are_rejected_by_every_reader():
 def test_the_same_slide_under_two_names():
     a = spectrum(grouped())
     b = spectrum(copied(grouped(), "two.h5"))
-    out, p = merge(a, b, status=1)
-    says(p.err, a, b, "one", "two", "same slide", "--duplicates skip or count")
+    out, p = merge("--duplicates", "fail", a, b, status=1)
+    says(p.err, a, b, "one", "two", "copy of", "--duplicates skip or count")
     expect(not os.path.exists(out), "a sum was written")
     out, _ = merge("--duplicates", "count", a, b)
     expect(slide_names(out) == ["one", "two"], "%s", slide_names(out))

@@ -236,13 +236,13 @@ def test_tune():
     expect(p.returncode == 3, "status %d", p.returncode)
 
 
-def test_merge_leaves_copies_out_or_refuses():
+def test_merge_leaves_copies_out_or_refuses_on_request():
     (s,), out = slides(1), os.path.join(tmp(), "c.h5")
     a, b = spectrum(store(s)), spectrum(store(shutil.copy(s, os.path.join(tmp(), "twin.svs"))))
-    says(run(H5SPEC, "merge", "-o", out, a, b, status=1).err, "are the same slide", "--duplicates skip")
+    says(run(H5SPEC, "merge", "--duplicates", "fail", "-o", out, a, b, status=1).err, ": copy of ", "--duplicates skip")
     expect(not os.path.exists(out), "written")
-    p = run(H5SPEC, "merge", "--json", "--duplicates", "skip", "-o", out, a, b)
-    says(p.err, "the second is left out")
+    p = run(H5SPEC, "merge", "--json", "-o", out, a, b)
+    says(p.err, ": copy of ", ", left out")
     expect(json_lines(p.out)[0]["duplicates"] == 1, "%s", p.out)
     equal(content(out), content(a), "the first")
 

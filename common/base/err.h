@@ -24,6 +24,7 @@ extern "C" {
 /* The class of an error. From ERR_TROUBLE on the machine failed, and another try may succeed. */
 enum err_kind {
     ERR_INPUT,   /* the input, or how the program was called */
+    ERR_COPY,    /* no failure: the input is the same slide as another one; "FILE: copy of NAME" */
     ERR_ABSENT,  /* the file is not here or may not be read; on another machine it may be */
     ERR_NEWER,   /* a newer version of these programs made the file */
     ERR_TROUBLE, /* a disk, the network, a GPU, a file in use */

@@ -262,6 +262,19 @@ static const char *row_name(const char *path, size_t below)
     return *path == '/' || !strncmp(path, "..", 2) ? path + below : path;
 }
 
+bool failed_list_is_copy(const char *slide, const char *reason)
+{
+    bool is = false;
+    for (int shown = 0; shown <= 1 && !is; shown++) { /* the name, or as messages show it */
+        char *begin = memory_print("%s: " FAILED_COPY_OF, slide);
+        if (shown)
+            err_clean(begin);
+        is = !strncmp(reason, begin, strlen(begin));
+        free(begin);
+    }
+    return is;
+}
+
 void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *output,
                      const char *reason)
 {
@@ -481,10 +494,10 @@ static int give_name(const struct failed_list *l, const char *path, const char *
     return 0;
 }
 
-/* Takes lists over and writes one with all rows, whose number *n gets. 1: there is another list
+/* Takes lists over and writes one with all rows, whose number *n gets, and *copies that of copies. 1: there is another list
  * again. */
 static int write_once(const struct failed_list *l, struct claims *c, bool foreign, int64_t *n,
-                      struct err *e)
+                      int64_t *copies, struct err *e)
 {
     struct claiming how = {l, c, foreign};
     struct rows old = {0}, all = {0};
@@ -493,6 +506,9 @@ static int write_once(const struct failed_list *l, struct claims *c, bool foreig
     int bad = failed_list_find(l->folder, claim, &how, e) || read_claims(c, &old, e) ? -1 : 0;
     join(l, &old, &all);
     *n = all.n;
+    *copies = 0;
+    for (int64_t k = 0; k < all.n; k++)
+        *copies += failed_list_is_copy(all.list[k].slide, all.list[k].reason);
     if (!bad && all.n > 0 && lstat(l->path, &st) == 0 && !text_file_begins_with(l->path, HEAD))
         bad = err_set(e,
                       "%s: already exists and is not a list of failed slides; not overwritten: "
@@ -523,20 +539,25 @@ int failed_list_write(struct failed_list *l, bool quiet, struct err *e)
     enum { TRIES = 1000 };
     struct claims c = {0};
     struct claiming any = {l, &c, false};
-    int64_t n = 0;
+    int64_t n = 0, copies = 0;
+    char of_these[64] = "";
     int r = 1;
     if (!l || failed_list_find(l->folder, has_list, &any, e) || (!any.foreign && l->rows.n == 0))
         return 0;
     wait_for_others(l, &c);
     for (int k = 0; k < TRIES && r == 1; k++)
-        r = write_once(l, &c, k == 0, &n, e);
+        r = write_once(l, &c, k == 0, &n, &copies, e);
     free_claims(&c);
     if (r)
         return r < 0 ? -1
                      : err_blame(e, ERR_TROUBLE, "%s: other programs keep replacing it", l->path);
+    if (copies)
+        snprintf(of_these, sizeof of_these, " (%" PRId64 " %s)", copies,
+                 copies == 1 ? "copy" : "copies");
     if (n > 0 && !quiet)
-        cli_say("%" PRId64 " slide%s no %s; %s lists %s", n, n == 1 ? " has" : "s have",
-                l->what == FAILED_STORES ? "store" : "result", l->path, n == 1 ? "it" : "them");
+        cli_say("%" PRId64 " slide%s no %s%s; %s lists %s", n, n == 1 ? " has" : "s have",
+                l->what == FAILED_STORES ? "store" : "result", of_these, l->path,
+                n == 1 ? "it" : "them");
     return 0;
 }
 

@@ -47,6 +47,10 @@ struct failed_list *failed_list_create(enum failed_list_of what, const char *fol
  * it go. Those of slides are compared by the parts of their path that the row has, those of results
  * by the name of the result. NULL is allowed. */
 void failed_list_done(struct failed_list *l, const char *path);
+/* The reason of a row about a slide that is the same as another one. It is no failure; the row says
+ * why the slide has no result. */
+#define FAILED_COPY_OF "copy of "
+bool failed_list_is_copy(const char *slide, const char *reason);
 /* Adds the slide at `path`; path + below is its path below the folder that was given. A reason
  * names it as the row does. NULL is allowed. */
 void failed_list_add(struct failed_list *l, const char *path, size_t below, const char *output,

@@ -452,9 +452,9 @@ static int check_duplicate(struct merge *m, struct part *p, const struct result_
         return 0;
     const struct part *other = &m->parts[atoll(first)];
     p->same = other - m->parts;
-    err_set(e, "%s of %s and %s of %s are the same slide (quickhash %.12s...)%s", other->name,
-            m->paths[other->file], p->name, m->paths[p->file], s->quickhash,
-            m->options.duplicate ? ""
+    err_set(e, "%s: slide %s: copy of %s in %s%s", m->paths[p->file], p->name, other->name,
+            m->paths[other->file],
+            m->options.duplicate ? ", left out"
                                  : "; leave one of them out, or use --duplicates skip or count");
     if (!m->options.duplicate)
         return -1;

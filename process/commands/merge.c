@@ -62,11 +62,11 @@ static void put_fate(FILE *f, const struct result_merge_fate *fate)
     json_write_string(f, fate->path);
     fputs(", \"slide\": ", f);
     json_write_string(f, fate->name);
-    fprintf(f, ", \"status\": \"%s\"", copy || fate->left_out ? "left_out" : "merged");
+    fprintf(f, ", \"status\": \"%s\"", copy ? "copy" : fate->left_out ? "left_out" : "merged");
     if (fate->left_out)
         fputs(", \"reason\": \"resolution\"", f);
     if (copy) {
-        fputs(", \"reason\": \"copy\", \"same_as\": ", f);
+        fputs(", \"same_as\": ", f);
         json_write_string(f, fate->same_path);
         fputs(", \"same_slide\": ", f);
         json_write_string(f, fate->same_name);
@@ -159,7 +159,7 @@ static void put_options(FILE *f, const struct options *o)
 {
     fputs(o->partial ? " --partial" : "", f);
     fputs(o->duplicates == DUPLICATES_COUNT  ? " --duplicates count"
-          : o->duplicates == DUPLICATES_SKIP ? " --duplicates skip"
+          : o->duplicates == DUPLICATES_FAIL ? " --duplicates fail"
                                              : "",
           f);
 }
@@ -358,7 +358,8 @@ static void skip_duplicate(void *ctx, const struct err *why)
 {
     struct merging *m = ctx;
     m->duplicates++;
-    cli_say("%s; the second is left out", why->msg);
+    if (!m->o->quiet)
+        cli_say("%s", why->msg);
 }
 
 static void say_copies(void *ctx, const struct err *why)
@@ -529,7 +530,7 @@ static int merge(struct merging *m, choose_slides *choose, struct err *e)
         .table = o->table,
         .copies = say_copies,
         .allow_duplicates = o->duplicates == DUPLICATES_COUNT,
-        .duplicate = o->duplicates == DUPLICATES_SKIP ? skip_duplicate : NULL,
+        .duplicate = o->duplicates == DUPLICATES_FAIL ? NULL : skip_duplicate,
         .progress = show_progress,
         .choose = o->mix_mpp ? NULL : choose,
         .fate = note_fate,

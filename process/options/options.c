@@ -132,8 +132,8 @@ static const struct command_option run_rows[] = {
     JSON("Messages", "print one JSON line per store on standard output"), 
     {NULL, 0, "progress", "auto|yes|no", "show progress; auto: on a terminal",
      COMMAND_WORD(progress)}, OPTIONS_QUIET,
-    DUPLICATES("fail|count", "of several stores of one slide. fail: reject all but one; count: "
-               "compute each"), MIX_MPP,
+    DUPLICATES("skip|count", "of several stores of one slide. skip: compute only the first by name, "
+               "and call the others copies; count: compute each"), MIX_MPP,
     {NULL, 0, "groups", "A-B", "compute only groups A to B of one store, from 1",
      COMMAND_CALL(set_groups)},
     {NULL, 0, "sigma", "PX", "Gaussian smoothing before windows are cut, 0 for none",
@@ -172,8 +172,8 @@ static const struct command_option merge_rows[] = {
      COMMAND_FLAG(table)},
     JSON("Messages", "print a JSON line about each output, with what "
      "became of each input"), OPTIONS_QUIET,
-    DUPLICATES("fail|count|skip", "of several results of one slide. fail: they are an "
-               "error; count: merge each; skip: merge only the first by name"), MIX_MPP,
+    DUPLICATES("skip|count|fail", "of several results of one slide. skip: merge only the first "
+               "by name; count: merge each; fail: they are an error"), MIX_MPP,
     COMMAND_LAST_ROWS};
 
 static const struct command_option info_rows[] = {

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* The words of --duplicates, in their order. */
-enum options_duplicates { DUPLICATES_FAIL, DUPLICATES_COUNT, DUPLICATES_SKIP };
+enum options_duplicates { DUPLICATES_SKIP, DUPLICATES_COUNT, DUPLICATES_FAIL };
 
 struct options {
     const struct command *command;

@@ -3,6 +3,7 @@
 
 #include "common/base/cli.h"
 #include "common/base/crew_line.h"
+#include "common/base/failed_list.h"
 #include "common/base/memory.h"
 #include "common/base/path.h"
 #include "common/base/progress.h"
@@ -66,10 +67,9 @@ bool at_once_serves(const struct options *o, struct err *note)
 
 int at_once_same(const char *path, const char *first, struct err *e)
 {
-    return err_set(e,
-                   "%s: rejected: same slide as %s (equal quickhash); --duplicates count computes "
-                   "both",
-                   path, first);
+    size_t n;
+    const char *name = path_stem(first, &n);
+    return err_blame(e, ERR_COPY, "%s: " FAILED_COPY_OF "%.*s", path, (int)n, name);
 }
 
 static const char *path_of(const struct work *w, int64_t item)

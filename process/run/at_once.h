@@ -62,7 +62,7 @@ int at_once_put(struct at_once_writers *w, int64_t k, const struct result_slide 
 /* Waits for all that were put, or, if the run has failed, ends them. Returns 0, or -1 if some are
  * not written. NULL is allowed. */
 int at_once_close_writers(struct at_once_writers *w, bool failed, int64_t *peak, struct err *e);
-/* Fails: two stores of a run have the same slide, and `first` has a result. */
+/* ERR_COPY: two stores of a run have the same slide, and `first` has a result. */
 int at_once_same(const char *path, const char *first, struct err *e);
 
 #endif

@@ -343,7 +343,8 @@ void live_slide(struct live *l, int64_t k, const char *path, const struct result
     if (l->current == k + 1)
         l->current = l->computing = 0;
     if (!s) {
-        note_failure(l, path, why);
+        if (*why)
+            note_failure(l, path, why);
     } else {
         l->done++;
         l->windows += s->counts.windows;

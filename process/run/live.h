@@ -36,7 +36,7 @@ struct live *live_open(const char *dir, int64_t stores, int64_t before,
  * Unless all rows have values, the counts of s are not read: other threads may write them. */
 void live_progress(struct live *l, int64_t k, const struct result_slide *s, int64_t rows,
                    double done);
-/* Store k is done, or failed with a reason (then s is NULL). */
+/* Store k is done, or has no result (then s is NULL): it failed with a reason, or is a copy, "". */
 void live_slide(struct live *l, int64_t k, const char *path, const struct result_slide *s,
                 const char *why, double done);
 /* From now on the calling process, a copy of the one that has opened l, writes N.js and N.png of

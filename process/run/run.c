@@ -109,6 +109,7 @@ struct run {
     struct options *o;
     struct run_output *out;
     int64_t inputs, done, skipped, failed;
+    int64_t copies;               /* neither: the same slide as one of these */
     int64_t taken, taken_windows; /* of those done: from a partial result */
     int64_t trouble;              /* of those failed: err_is_trouble */
     int64_t damaged;              /* of those done or skipped: tiles of the slide are damaged */
@@ -177,15 +178,17 @@ static void json_slide(const struct result_params *p, const struct result_slide 
         printf(", \"%s_seconds\": %.3f", result_stage_name(k), s->stages[k]);
 }
 
-/* A JSON line: failed with a reason, else skipped. */
+/* A JSON line: a copy or failed, with a reason, else skipped. */
 static void json_store(const struct run *r, const char *path, const struct err *why)
 {
     if (!r->o->json)
         return;
     json_begin("input", path);
     json_text("kind", "store");
-    json_text("status", why ? "failed" : "skipped");
-    if (why)
+    json_text("status", !why ? "skipped" : why->kind == ERR_COPY ? "copy" : "failed");
+    if (why && why->kind == ERR_COPY)
+        json_text("message", why->msg);
+    else if (why)
         json_failure(why);
     json_end_line(stdout);
 }
@@ -244,13 +247,17 @@ static void report_written(struct run *r, const struct err *why)
     r->n_written = 0;
 }
 
+/* A store without a result. A copy of a slide is no failure. */
 static void report_failure(struct run *r, const char *path, const struct err *why)
 {
-    r->failed++;
+    const bool copy = why->kind == ERR_COPY;
+    r->copies += copy;
+    r->failed += !copy;
     r->trouble += err_is_trouble(why);
     failures_add(r->failures, r->o, path, why->msg);
     json_store(r, path, why);
-    cli_say("%s", why->msg);
+    if (!copy || !r->o->quiet)
+        cli_say("%s", why->msg);
 }
 
 /* A store whose result exists and is kept, but is not what was asked for. So it is in no list of
@@ -287,7 +294,7 @@ static void report_others(const struct run *r)
 static int open_live(struct run *r, struct err *e)
 {
     const struct options *o = r->o;
-    const int64_t before = r->skipped + r->failed + r->taken;
+    const int64_t before = r->skipped + r->copies + r->failed + r->taken;
     if (!o->live)
         return 0;
     r->live = live_open(o->live, before + o->files.n, before, &o->params, e);
@@ -306,7 +313,8 @@ static void report_live(struct run *r, int64_t k, const struct result_slide *s,
                         const struct err *why)
 {
     if (r->live)
-        live_slide(r->live, k, r->o->files.paths[k], s, why ? why->msg : "",
+        live_slide(r->live, k, r->o->files.paths[k], s,
+                   why && why->kind != ERR_COPY ? why->msg : "",
                    r->bytes[k + 1] / r->bytes[r->o->files.n]);
 }
 
@@ -419,7 +427,7 @@ static void note_store(void *ctx, int64_t k, const char *text)
 /* What a run that ended early leaves undone: ", 2 not computed, nothing written". */
 static void put_left(const struct run *r, char *out, size_t size)
 {
-    const int64_t n = r->inputs - r->done - r->skipped - r->failed;
+    const int64_t n = r->inputs - r->done - r->skipped - r->copies - r->failed;
     char left[64] = "";
     if (n > 0)
         snprintf(left, sizeof left, ", %" PRId64 " not computed", n);
@@ -452,13 +460,18 @@ static void put_moments(const struct run *r, char *out, size_t size)
 static void last_line(const struct run *r, double seconds)
 {
     char memory[32], time[32], moments[80];
-    char skipped[64] = "", empty[64] = "", other[64] = "", rate[32] = "", taken[64] = "";
+    char skipped[64] = "", copies[96] = "", empty[64] = "", other[64] = "", rate[32] = "",
+         taken[64] = "";
     char left[PATH_MAX + 128] = "";
     put_moments(r, moments, sizeof moments);
     if (r->taken)
         snprintf(taken, sizeof taken, " (%" PRId64 " by an earlier run)", r->taken);
     if (r->skipped)
         snprintf(skipped, sizeof skipped, "%" PRId64 " skipped (up to date), ", r->skipped);
+    if (r->copies)
+        snprintf(copies, sizeof copies,
+                 ", %" PRId64 " %s not computed (--duplicates count computes copies, too)",
+                 r->copies, r->copies == 1 ? "copy" : "copies");
     if (r->empty)
         snprintf(empty, sizeof empty, " (%" PRId64 " without a window that counts)", r->empty);
     if (r->resolution.others && !r->mixes)
@@ -469,10 +482,10 @@ static void last_line(const struct run *r, double seconds)
     else
         snprintf(rate, sizeof rate, ", %.0f windows/s",
                  (double)(r->counts.windows - r->taken_windows) / (seconds > 0 ? seconds : 1));
-    cli_say("%" PRId64 " done%s%s, %s%" PRId64 " failed%s%s: %" PRId64 " windows%s; %s%s, "
+    cli_say("%" PRId64 " done%s%s, %s%" PRId64 " failed%s%s%s: %" PRId64 " windows%s; %s%s, "
             "peak memory %s",
-            r->done, taken, empty, skipped, r->failed, other, left, r->counts.windows, moments,
-            clock_text(time, seconds), rate,
+            r->done, taken, empty, skipped, r->failed, other, copies, left, r->counts.windows,
+            moments, clock_text(time, seconds), rate,
             number_size(memory, (double)(cli_peak_memory() + r->memory)));
     if (r->o->live && r->skipped > 0 && r->skipped == r->inputs)
         cli_say("%s: the page shows no slide, because all results are up to date; h5spec report "

@@ -87,7 +87,7 @@ def merge(corpus):
         r = of.pop(x["input"], None)
         if r:
             r.merged, r.problem = now[r.name], ""
-            r.same = slide_of(corpus, done, x["same_as"]) if x.get("reason") == "copy" else ""
+            r.same = slide_of(corpus, done, x["same_as"]) if x["status"] == "copy" else ""
     if of:
         problem(corpus, "%s in no merged file, such as %s" % (counted(len(of), "result"), next(iter(of))))
     corpus.settings["merged"] = {os.path.basename(row["output"]): {
@@ -128,22 +128,28 @@ def merge_results(corpus, done):
 
 # --- the report ---
 
+def guarded(cell):
+    """An apostrophe keeps a cell from being a formula."""
+    return re.sub(r"^(?='*[=+@\t\r\n-])", "'", cell)
+
+
 def failed_table(corpus, st):
-    """The slides that failed, as h5spec report reads them (an apostrophe keeps a cell from being a formula), without folders:
-    people send the page on. Rows without a slide: what else lies in the folders."""
+    """The slides that failed, and copies, as h5spec report reads them, without folders: people send the page on. Rows
+    without a slide: what else lies in the folders."""
     out, known = io.StringIO(), {r.slide: r for r in corpus.records}
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["slide", "reason"])
     for row in st["failed"]:
         slide, text = row["slide"], bare_reason(row)
         r = known.get(slide)
-        if r and r.same:
-            text = text.replace(r.same, os.path.basename(r.same))
         for folder in sorted({os.path.dirname(slide), corpus.stores, corpus.path("results"), corpus.out}, key=len, reverse=True):
             text = text.replace(folder + "/", "").replace(folder, "its folder")
         text = re.sub(r"(dangling link to )(.*/)", r"\1", text)
         name = os.path.basename(slide) if not r or r.name in ("", os.path.basename(slide).rpartition(".")[0]) else r.name
-        rows.writerow([re.sub(r"^(?='*[=+@\t\r\n-])", "'", cell) for cell in (name, "%s: %s" % (row["stage"], text))])
+        rows.writerow([guarded(cell) for cell in (name, "%s: %s" % (row["stage"], text))])
+    for row in st["copies"]:  # as in failed.csv
+        r = known[row["slide"]]
+        rows.writerow([guarded(cell) for cell in (r.name, "%s: copy of %s" % (r.name, os.path.basename(r.same)))])
     rows.writerows(("", text) for text in st["passed_over"])
     return out.getvalue()
 

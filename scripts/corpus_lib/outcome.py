@@ -5,7 +5,7 @@ This table is the only place that decides:
   the files say      the failures since the slide changed say            state
   done               nothing                                             done
   done               tiles are damaged                                   damaged
-  done               another slide is the same one                       bad slide
+  done               another slide is the same one                       copy
   something remains  the program called the slide bad                    bad slide
   something remains  two crashes, or failures of the slide on two nodes  bad slide
   something remains  out of memory, also with more                       bad slide
@@ -25,8 +25,8 @@ from corpus_lib.files import STOPPED, TROUBLE, USAGE, Away, read_lines, stamp
 from corpus_lib.planned import read_plan
 from corpus_lib.step import OK, rows_in
 
-DONE, HURT, BAD, INTERRUPTED, SICK, TO_DO = STATES = (
-    "done", "damaged", "bad slide", "interrupted", "node trouble", "to do")
+DONE, HURT, COPY, BAD, INTERRUPTED, SICK, TO_DO = STATES = (
+    "done", "damaged", "copy", "bad slide", "interrupted", "node trouble", "to do")
 AGAIN = (INTERRUPTED, SICK, TO_DO)  # worth another try
 
 # What can be the matter, and what shows it in the scheduler's word about the end of a task. Programs of ours say it in JSON
@@ -189,7 +189,7 @@ State = collections.namedtuple("State", "state stage reason")
 def state_of(corpus, r, now):
     if not now.remains:
         if r.same and r.merged == now.result and not corpus.has("allow_duplicates"):
-            return State(BAD, "process", "is the same slide as %s; remove one, or use --allow-duplicates" % r.same)
+            return State(COPY, "process", "copy of %s" % r.same)
         return State(HURT if r.damage else DONE, "", r.damage)
     stage = now.remains
     if r.problem:

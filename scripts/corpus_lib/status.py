@@ -5,7 +5,7 @@ import re
 import sys
 
 from corpus_lib.files import DAMAGED, DONE, PART, TROUBLE, counted
-from corpus_lib.outcome import BAD, HURT, INTERRUPTED, SICK, STATES, TO_DO, State, state_of
+from corpus_lib.outcome import BAD, COPY, HURT, INTERRUPTED, SICK, STATES, TO_DO, State, state_of
 
 EXAMPLES = 3  # slides that are named per reason of a failure that is not the slide's
 
@@ -20,7 +20,7 @@ def failure(corpus, slide, st, r=None):
 
 def status_of(corpus, active, held=()):
     """All slides, looked at once. `active`: tasks at work; None: not known."""
-    counts, to_do, failed, damaged = dict.fromkeys(STATES, 0), [], [], []
+    counts, to_do, failed, damaged, copies = dict.fromkeys(STATES, 0), [], [], [], []
     converted = processed = pending = remaining = 0
     versions = collections.Counter()
     for r in corpus.records:
@@ -32,11 +32,13 @@ def status_of(corpus, active, held=()):
         converted += now.remains != "convert"
         remaining += now.remains != ""
         if not now.remains:
-            processed += st.state != BAD
+            processed += st.state not in (BAD, COPY)
             pending += r.merged != now.result
             versions[r.version] += 1
         if st.state == TO_DO:
             to_do.append({"slide": r.slide, "stage": st.stage})
+        elif st.state == COPY:
+            copies.append(failure(corpus, r.slide, st))
         elif st.state == HURT:
             damaged.append(failure(corpus, r.slide, st))
         elif st.state != "done":
@@ -56,7 +58,7 @@ def status_of(corpus, active, held=()):
         problem = "the merged files hold %s, but %d were processed; run again" % (counted(in_merged, "slide"), processed)
     return {"out": corpus.out, "run": corpus.number or None, "active_tasks": active, "slides": sum(counts.values()),
             "converted": converted, "processed": processed, "states": counts, "to_do": to_do, "failed": failed,
-            "reasons": reasons_of(failed), "nodes": nodes_of(failed), "damaged": damaged, "held": list(held),
+            "reasons": reasons_of(failed), "nodes": nodes_of(failed), "damaged": damaged, "copies": copies, "held": list(held),
             "withdrawn": sum(m.startswith("path ") for m in corpus.withdrawn), "problems": [problem] if problem and not active else [],
             "passed_over": corpus.settings.get("passed_over", []),
             "versions": dict(versions), "corpus": one[0] if one and len(rows) == 1 else None, "merged": rows,
@@ -97,6 +99,8 @@ def headline(st):
     """The status in one line."""
     text = "%d of %d slides converted, %d processed, %d to do, %d failed, %d damaged" % (
         st["converted"], st["slides"], st["processed"], len(st["to_do"]), len(st["failed"]), len(st["damaged"]))
+    if st["copies"]:
+        text += ", %d %s" % (len(st["copies"]), "copy" if len(st["copies"]) == 1 else "copies")
     if st["withdrawn"]:
         text += ", %d withdrawn" % st["withdrawn"]
     if st.get("scheduler"):
@@ -130,6 +134,8 @@ def print_status(st):
     print_failures(st)
     for row in st["damaged"]:
         print("damaged: %s: %s" % (printable(row["slide"]), printable(bare_reason(row))))
+    for row in st["copies"]:
+        print("copy: %s: %s, which counts once; --allow-duplicates merges both" % (printable(row["slide"]), printable(row["reason"])))
     if len(st["versions"]) > 1:
         print("made by different versions: %s; run --renew makes older results again" % ", ".join(
             "%s by %s" % (counted(n, "slide"), v or "an unknown version") for v, n in sorted(st["versions"].items())))

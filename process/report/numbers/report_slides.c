@@ -113,7 +113,10 @@ void report_failures_free(struct report_failures *f)
 {
     for (int64_t k = 0; k < f->n; k++)
         report_failure_free(&f->failure[k]);
+    for (int64_t k = 0; k < f->n_copies; k++)
+        report_failure_free(&f->copy[k]);
     free(f->failure);
+    free(f->copy);
     free(f->left_out);
 }
 

@@ -75,6 +75,8 @@ struct report_failure {
 struct report_failures {
     int64_t n;
     struct report_failure *failure; /* [n], owned */
+    int64_t n_copies;               /* no failures: the same slides as others */
+    struct report_failure *copy;    /* [n_copies], owned; their reasons name the others */
     char *left_out; /* rows without a slide: about files that are not part of the corpus; owned */
     bool trouble;   /* the machine failed (err_is_trouble), not an input */
 };

@@ -150,6 +150,9 @@ static void put_counts(FILE *f, const struct report_view *r, const struct tally 
     item(f, t->verdicts[REPORT_NOT_JUDGED], "unjudged", "not judged", "not judged");
     if (t->verdicts[REPORT_FAIL] > 0)
         item(f, r->failures->n, "failed", "without numbers", "without numbers");
+    if (r->failures->n_copies > 0) /* not among the slides */
+        fprintf(f, "<li><b>%" PRId64 "</b> %s, left out</li>\n", r->failures->n_copies,
+                r->failures->n_copies == 1 ? "copy" : "copies");
     item(f, t->other, "other", "of the smaller of two kinds", "of the smaller of two kinds");
     item(f, t->empty, "empty", "without a measured place", "without a measured place");
     item(f, t->partial, "partial", "incomplete", "incomplete");
@@ -186,6 +189,22 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
                 t->verdicts[REPORT_NOT_JUDGED],
                 t->verdicts[REPORT_NOT_JUDGED] == 1 ? " is" : "s are", STATS_LEAST);
     fputs("</p>\n", f);
+}
+
+/* Slides that are the same as others, which count once. */
+static void put_copies(FILE *f, const struct report_view *r)
+{
+    const struct report_failures *all = r->failures;
+    if (all->n_copies == 0 || r->setup->key)
+        return;
+    fputs("<p id=\"copies\">Left out, because the same slide counts once: ", f);
+    for (int64_t k = 0; k < all->n_copies; k++) {
+        fputs(k ? "; " : "", f);
+        html_text(f, report_shown_path(all->copy[k].name));
+        fputs(": ", f);
+        html_text(f, all->copy[k].reason);
+    }
+    fputs(".</p>\n", f);
 }
 
 static void put_left_out(FILE *f, const struct report_view *r)
@@ -504,6 +523,7 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     char title[1024];
     put_title(f, r, title, sizeof title);
     put_headline(f, r, &t);
+    put_copies(f, r);
     put_left_out(f, r);
     put_counts(f, r, &t);
     put_clusters(f, r);

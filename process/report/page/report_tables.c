@@ -58,18 +58,18 @@ static void put_slide(FILE *f, const struct report_view *r, int64_t k)
     putc('\n', f);
 }
 
-/* Without numbers: only the name, failed and the reason. */
-static void put_failed(FILE *f, const struct report_view *r, int64_t k)
+/* Without numbers: only the name, the verdict and the reason. */
+static void put_bare(FILE *f, const char *name, const char *verdict, const char *reason)
 {
-    csv_text(f, r->names->failure[k]);
+    csv_text(f, name);
     fputs(",,,,,", f);
     for (int m = 0; m < REPORT_NUMBERS; m++)
         putc(',', f);
     for (int m = 0; m < REPORT_METRICS; m++)
         if (report_is_scored(m))
             putc(',', f);
-    fputs(",,fail,", f);
-    csv_text(f, report_failure_reason(r, k));
+    fprintf(f, ",,%s,", verdict);
+    csv_text(f, reason);
     putc('\n', f);
 }
 
@@ -86,7 +86,10 @@ int report_csv(const struct report_view *r, FILE *f, struct err *e)
     for (int64_t k = 0; k < r->slides->n; k++)
         put_slide(f, r, k);
     for (int64_t k = 0; k < r->failures->n; k++)
-        put_failed(f, r, k);
+        put_bare(f, r->names->failure[k], "fail", report_failure_reason(r, k));
+    for (int64_t k = 0; k < r->failures->n_copies && !r->setup->key; k++)
+        put_bare(f, report_shown_path(r->failures->copy[k].name), "copy",
+                 r->failures->copy[k].reason);
     return 0;
 }
 

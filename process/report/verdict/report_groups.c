@@ -231,6 +231,20 @@ static void add_left_out(struct report_failures *f, const char *reason)
     f->left_out = all;
 }
 
+/* A copy that has a result all the same, such as one of an earlier run, is a slide of the report. */
+static void add_copy(struct report_failures *f, const struct report_slide *s, const char *name,
+                     const char *reason)
+{
+    for (int64_t k = 0; k < f->n_copies; k++)
+        if (!strcmp(f->copy[k].name, name))
+            return;
+    if (s)
+        return;
+    f->copy = memory_grow(f->copy, f->n_copies, sizeof *f->copy);
+    f->copy[f->n_copies++] =
+        (struct report_failure){memory_copy(name), memory_copy(""), memory_copy(reason)};
+}
+
 /* A row of a list. Several lists may have it: that of the stores, and that of the results. The page
  * does not show folders; a message has the path as err_clean() makes it. */
 static int take_failed(void *ctx, const char *name, const char *output, const char *reason,
@@ -248,7 +262,9 @@ static int take_failed(void *ctx, const char *name, const char *output, const ch
     path_drop_folder(shown, name);
     path_drop_folder(shown, path);
     const char *bare = report_bare_reason(path, report_bare_reason(name, shown));
-    if (s && !s->failed)
+    if (failed_list_is_copy(name, reason))
+        add_copy(r->failures, s, name, bare);
+    else if (s && !s->failed)
         s->failed = memory_copy(bare);
     else if (!s && !is_listed(r->failures, name, bare))
         report_failures_add(r->failures, name, "", bare);
