@@ -11,7 +11,8 @@
 
 /* Limit of a share of the thumbnail where no group shows what is usual. A real H&E slide has 0.006. */
 #define RULE_SHARE_ALONE 0.01
-/* Times the third quartile of the group: a share up to this is usual there. */
+/* Times the third quartile of the group: a share up to this is usual there, and so is any number
+ * of which half of the group exceed the limit. */
 #define RULE_SHARE_OF_GROUP 4
 /* Times STATS_FLAG / slides is added to the limit: the MAD of few slides is uncertain. For 12 slides
  * the limit is half as high again. */

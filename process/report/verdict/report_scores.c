@@ -155,6 +155,25 @@ static bool is_reference(const struct work *w, int64_t k, int32_t pool)
     return x->pool == pool && (w->out->pool[pool].accepted == 0 || x->accepted);
 }
 
+/* What half of a group shows is no reason against one slide of it: limits of values give way. */
+static void spare_half(const struct work *w, int32_t pool, int m)
+{
+    struct report_pool *q = &w->out->pool[pool];
+    int64_t n = 0, below = 0, above = 0;
+    for (int64_t k = 0; k < w->slides->n; k++) {
+        const double value = report_value(w->slides, w->out, k, m);
+        if (!is_reference(w, k, pool) || isnan(value))
+            continue;
+        n++;
+        below += value < q->least[m];
+        above += value > q->most[m];
+    }
+    if (below > 1 && 2 * below >= n)
+        q->least[m] = 0;
+    if (above > 1 && 2 * above >= n)
+        q->most[m] = fmax(q->most[m], RULE_SHARE_OF_GROUP * q->summary[m].q75);
+}
+
 /* Finds the usual range, once z is known. */
 static void find_usual(const struct work *w, int32_t pool, int m)
 {
@@ -174,6 +193,8 @@ static void find_usual(const struct work *w, int32_t pool, int m)
         q->most[m] = q->summary[m].n < STATS_LEAST
                          ? fmax(of->most, RULE_SHARE_ALONE)
                          : fmax(of->most, RULE_SHARE_OF_GROUP * q->summary[m].q75);
+    q->least[m] = of->least_value;
+    spare_half(w, pool, m);
     for (int64_t k = 0; k < w->slides->n; k++) {
         const struct report_score *x = &w->out->of[k];
         if (x->pool != pool || !x->accepted)
@@ -359,24 +380,16 @@ static bool matters(const struct report_metric *x, double value, double usually)
            (x->times == 0 || high >= x->times * low);
 }
 
-/* A property of half of the group is no reason against one slide. */
-static bool is_usually_below(const struct report_pool *q, int m)
-{
-    const struct stats_summary *s = &q->summary[m];
-    return s->n > 1 && s->q50 < report_metric(m)->least_value;
-}
-
 double report_excess(const struct report_slides *s, const struct report_scores *scores, int64_t k,
                      int m)
 {
     const struct report_pool *q = &scores->pool[scores->of[k].pool];
     const struct report_metric *x = report_metric(m);
     const double z = scores->of[k].z[m], value = report_value(s, scores, k, m);
-    const bool dark = value < x->least_value && !is_usually_below(q, m);
-    const double limit = isnan(value)     ? 0
-                         : dark           ? x->least_value / fmax(value, 1)
-                         : q->most[m] > 0 ? value / q->most[m]
-                                          : 0;
+    const double limit = isnan(value)          ? 0
+                         : value < q->least[m] ? q->least[m] / fmax(value, 1)
+                         : q->most[m] > 0      ? value / q->most[m]
+                                               : 0;
     if (m == REPORT_BLURRED && scores->of[k].blurred_windows < RULE_LEAST_BLURRED)
         return 0;
     if (isnan(z) || !(z < 0 ? x->low : x->high) || !matters(x, value, q->summary[m].q50))

@@ -29,8 +29,8 @@ struct report_pool {
     int64_t n, counted;  /* slides; those with windows */
     int64_t accepted;    /* slides in the list of --accepted; the summaries are of these, if any */
     struct stats_summary summary[REPORT_METRICS];
-    /* The usual range: z from -usual[m][0] to usual[m][1], and values up to most[m]. */
-    double usual[REPORT_METRICS][2], most[REPORT_METRICS];
+    /* The usual range: z from -usual[m][0] to usual[m][1], and values from least[m] to most[m]. */
+    double usual[REPORT_METRICS][2], least[REPORT_METRICS], most[REPORT_METRICS];
     double blurred_below; /* dB of focus_db; NAN: not known */
     float *median; /* [bins]: the median CDF; owned; NULL: no slide that counts has windows */
 };
