@@ -318,6 +318,8 @@ def test_windows_of_a_result():
         expect((s.windows(result, slide=name)["x"] == w["x"]).all(), "by name")
         rejects(["no slide other"], s.windows, result, slide="other")
         rejects(["not a finished result"], s.windows, path)
+        beyond = s.windows(spectrum(path, "--range", "155:160"))  # all values are below: a window without a mean counts
+        expect(np.array_equal(beyond["x"], w["x"]) and (beyond["flags"] & 1).all() and np.isnan(beyond["mean_db"]).any(), "%s", beyond)
     # of a table, which names the result; it leads nowhere else
     folder = tmp()
     shutil.copy(result, os.path.join(folder, "r.h5"))

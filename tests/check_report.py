@@ -577,6 +577,30 @@ def test_two_kinds_of_slides_are_said():
         expect(b.text("#count") == ["8 of 60 slides"], "%s", b.text("#count"))
 
 
+def test_of_two_kinds_of_one_size_none_is_the_smaller():
+    """Names decided: with others the same slides were of the larger kind."""
+    for slides, hue, sharp in ((24, 60, 0), (40, 40, 0)):
+        pages = []
+        for k, names in enumerate(("abcdefghijklmnopqrstuvwx"[:slides], "ABCDEFGHIJKLMNOPQRSTUVWX"[:slides][::-1])):
+            path = copied(of_another_kind(slides, slides // 2, hue, sharp), "half.h5")
+            with h5py.File(path, "r+", libver=("v110", "v110")) as f:
+                for old, new in zip(sorted(f["slides"]), names):
+                    f["slides"].move(old, new)
+            page, rows = report(path)[0], table_of(path)
+            expect({r["other_kind"] for r in rows} == {"0"} and "smaller" not in plain(page), "%s", rows)
+            pages.append((plain(page).lower(), {r["slide"].lower(): r["verdict"] for r in rows}))
+            says(pages[-1][0], "are of two kinds: %d of %d differ in " % (slides // 2, slides), "both have %d slides: " % (slides // 2))
+        expect(pages[0][1] == pages[1][1], "%s", pages)
+        expect(re.search("both have .* slides: a, b, .*; ", pages[0][0]) and re.search("both have .* slides: .*a.*; ", pages[1][0]) is not None, "%s", pages)
+
+
+def test_seams_are_placed_in_px_of_level_0():
+    def seam_of(down):
+        rows = table_of(with_numbers(1, seam_rows=5, seam_y_px=300, downsample=down))
+        return re.search(r"the clearest at y = (\d+) px", rows[0]["reasons"])[1]
+    expect([seam_of(down) for down in (1, 2, 2.5)] == ["300", "601", "751"], "the last row of level 0 before the seam: %s", [seam_of(d) for d in (1, 2, 2.5)])
+
+
 def lose_tiles(slides, gray_low):
     """A fifth of the first thumbnail is black, which changes stain and detail, too."""
     pixels = slides["made-00001"]["thumbnail"]

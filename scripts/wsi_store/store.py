@@ -606,7 +606,7 @@ class Store:
 def counted_windows(slide: h5py.Group) -> dict[str, Any]:
     """Equally long arrays of the windows of a slide in a result that count: x, y, and each map without "window_"."""
     maps = {k[len("window_"):]: _values(slide, k) for k in slide if k.startswith("window_")}
-    j, i = np.nonzero(~np.isnan(maps["mean_db"]))
+    j, i = np.nonzero(maps["flags"] & 1)  # a window that counts can have no mean: all values outside the range
     stride = int(slide.attrs["stride"])
     return dict(x=i * stride, y=j * stride, **{k: m[j, i] for k, m in maps.items()})
 

@@ -182,7 +182,7 @@ static void put_columns(FILE *f, const struct report_view *r)
         fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].pool);
     fputs("],\n\"other\":[", f);
     for (int64_t k = 0; k < r->slides->n; k++)
-        fprintf(f, "%s%d", k ? "," : "", r->clusters->other[k]);
+        fprintf(f, "%s%d", k ? "," : "", r->clusters->other[k] == KIND_SMALLER);
     fputs("],\n\"verdict\":[", f);
     for (int64_t k = 0; k < r->slides->n; k++)
         fprintf(f, "%s%d", k ? "," : "", r->verdicts[k]);

@@ -124,7 +124,7 @@ static struct tally count(const struct report_view *r)
         t.empty += s->windows == 0;
         t.partial += s->groups_missing > 0;
         t.damaged += s->damaged > 0 || s->damaged_tiles > 0;
-        t.other += r->clusters->other[k];
+        t.other += r->clusters->other[k] == KIND_SMALLER;
         t.blurred += r->verdicts[k] == REPORT_REVIEW && is_blurred(r, k);
         t.verdicts[r->verdicts[k]]++;
     }
@@ -259,18 +259,28 @@ static void put_unscored(FILE *f, const struct report_view *r)
 
 enum { MOST_NAMES = 12 };
 
-/* "slide-1, slide-2 and 3 more": the slides of the smaller kind. */
-static void put_others(FILE *f, const struct report_view *r, int32_t pool, int64_t others)
+/* "slide-1, slide-2 and 3 more": the slides of one kind, of which there are so many. */
+static void put_others(FILE *f, const struct report_view *r, int32_t pool, uint8_t kind,
+                       int64_t others)
 {
     int64_t shown = 0;
     for (int64_t k = 0; k < r->slides->n && shown < MOST_NAMES; k++) {
-        if (r->scores->of[k].pool != pool || !r->clusters->other[k])
+        if (r->scores->of[k].pool != pool || r->clusters->other[k] != kind)
             continue;
         fputs(shown++ ? ", " : "", f);
         html_text(f, r->names->slide[k]);
     }
     if (others > shown)
         fprintf(f, " and %" PRId64 " more", others - shown);
+}
+
+/* Of two kinds of one size that of the first slide; else 0. */
+static uint8_t first_half(const struct report_view *r, int32_t pool)
+{
+    for (int64_t k = 0; k < r->slides->n; k++)
+        if (r->scores->of[k].pool == pool && r->clusters->other[k] >= KIND_HALF)
+            return r->clusters->other[k];
+    return 0;
 }
 
 static void put_clusters(FILE *f, const struct report_view *r)
@@ -286,10 +296,19 @@ static void put_clusters(FILE *f, const struct report_view *r)
         fprintf(f,
                 "</b> are of two kinds: %" PRId64 " of %" PRId64 " differ in %s%s%s. Another "
                 "scanner, setting, stain, tissue or magnification? Slides of one kind hide what is "
-                "unusual in the other: judge them apart (--group). The %" PRId64 " are ",
+                "unusual in the other: judge them apart (--group). ",
                 c->others, c->n, c->number, c->second ? " together with " : "",
-                c->second ? c->second : "", c->others);
-        put_others(f, r, p, c->others);
+                c->second ? c->second : "");
+        const uint8_t first = first_half(r, p);
+        if (first) {
+            fprintf(f, "Both have %" PRId64 " slides: ", c->others);
+            put_others(f, r, p, first, c->others);
+            fputs("; ", f);
+            put_others(f, r, p, first == KIND_HALF ? KIND_OTHER_HALF : KIND_HALF, c->others);
+        } else {
+            fprintf(f, "The %" PRId64 " are ", c->others);
+            put_others(f, r, p, KIND_SMALLER, c->others);
+        }
         fputs(".</p>\n", f);
     }
 }

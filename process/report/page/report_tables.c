@@ -52,7 +52,8 @@ static void put_slide(FILE *f, const struct report_view *r, int64_t k)
     for (int m = 0; m < REPORT_METRICS; m++)
         if (report_is_scored(m))
             next_real(f, score->z[m]);
-    fprintf(f, ",%d,%s", r->clusters->other[k], report_verdict_name(r->verdicts[k]));
+    fprintf(f, ",%d,%s", r->clusters->other[k] == KIND_SMALLER,
+            report_verdict_name(r->verdicts[k]));
     putc(',', f);
     csv_text(f, reasons_of(r, k, reasons));
     putc('\n', f);

@@ -3,6 +3,7 @@
 
 #include "common/base/memory.h"
 #include "process/report/numbers/report_rules.h"
+#include "process/report/verdict/report_kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -267,7 +268,9 @@ struct report_gap report_find_gap(const struct report_slides *s, const struct re
             name_gap(p, n, &gap);
         }
         for (int64_t k = 0; k < n && widest > 0; k++)
-            other[p[k].slide] = p[k].in;
+            other[p[k].slide] = 2 * gap.others == n ? (p[k].in ? KIND_HALF : KIND_OTHER_HALF)
+                                : p[k].in           ? KIND_SMALLER
+                                                    : KIND_USUAL;
     }
     free(p);
     return gap;

@@ -120,8 +120,10 @@ static void consider(struct pool *p, int number, int second, double *best, uint8
                                 .separation = s.separation,
                                 .n = s.n,
                                 .others = high ? s.n - s.low : s.low};
-    for (int64_t k = 0; k < p->n; k++)
-        other[p->slide[k]] = high ? p->x[k] > s.above : p->x[k] < s.above; /* 0 for NaN */
+    const uint8_t above = 2 * s.low == s.n ? KIND_HALF : high ? KIND_SMALLER : KIND_USUAL;
+    const uint8_t below = 2 * s.low == s.n ? KIND_OTHER_HALF : high ? KIND_USUAL : KIND_SMALLER;
+    for (int64_t k = 0; k < p->n; k++) /* NaN is of neither */
+        other[p->slide[k]] = p->x[k] > s.above ? above : p->x[k] < s.above ? below : KIND_USUAL;
 }
 
 static void find(struct pool *p, uint8_t *other, struct report_cluster *c)
@@ -171,19 +173,22 @@ static void fill(struct pool *p)
     }
 }
 
-/* Is the smaller kind that of the blurred slides? */
+/* Is the smaller kind, or one half, that of the blurred slides? */
 static bool is_blur(const struct pool *p, const uint8_t *other, int64_t others)
 {
     static const int sharpness[] = {REPORT_FOCUS_P50, REPORT_SHARP_P50, REPORT_BLURRED,
                                     REPORT_FALL};
-    int64_t flagged = 0;
+    int64_t flagged[REPORT_KINDS] = {0};
     for (int64_t k = 0; k < p->n; k++) {
         bool flag = false;
         for (size_t m = 0; m < sizeof sharpness / sizeof *sharpness; m++)
             flag |= report_excess(p->slides, p->scores, p->slide[k], sharpness[m]) > 1;
-        flagged += other[p->slide[k]] && flag;
+        flagged[other[p->slide[k]]] += flag;
     }
-    return 4 * flagged >= 3 * others;
+    for (int kind = KIND_SMALLER; kind < REPORT_KINDS; kind++)
+        if (4 * flagged[kind] >= 3 * others)
+            return true;
+    return false;
 }
 
 static void unmark(const struct pool *p, uint8_t *other)

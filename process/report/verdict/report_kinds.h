@@ -24,18 +24,21 @@
 
 enum { REPORT_LEAST_OF_TWO = 20 };
 
+/* Of two kinds of one size none is the smaller, whatever the slides are called. */
+enum report_kind { KIND_USUAL, KIND_SMALLER, KIND_HALF, KIND_OTHER_HALF, REPORT_KINDS };
+
 struct report_cluster {
     const char *number,
         *second; /* in which numbers they differ, in words; NULL: one kind; one number */
     int metric;  /* the number, if it is one of the page's and how a slide was made; -1 */
     double separation;
-    int64_t n, others; /* slides with the numbers; those of the smaller kind */
+    int64_t n, others; /* slides with the numbers; those of the smaller kind, or half */
 };
 
 /* Starts as {0}. */
 struct report_clusters {
     struct report_cluster *of; /* [n_pools], owned */
-    uint8_t *other;            /* [slides], 1: of the smaller kind; owned */
+    uint8_t *other;            /* [slides], enum report_kind; owned */
     double *lone; /* [slides]: how far from all others (report_gap.h); 0: not alone; owned */
 };
 

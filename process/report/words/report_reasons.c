@@ -222,16 +222,17 @@ static void say_lines(const struct report_slide *s, double excess, struct list *
         s->metric[REPORT_LINES]);
 }
 
-/* "4 rows of pixels, the clearest at y = 799 px", or nothing. Returns its place as a part of the
- * size, or the middle. */
-static double seams_of(double seams, const char *what, char axis, double px, int64_t size,
-                       char out[96])
+/* "4 rows of pixels, the clearest at y = 799 px", or nothing. Places are px of level 0, as on maps
+ * and on the page. Returns its place as a part of the size, or the middle. */
+static double seams_of(double seams, const char *what, char axis, double px,
+                       const struct report_slide *s, int64_t size, char out[96])
 {
     *out = 0;
     if (!(seams > 0))
         return 0.5;
     snprintf(out, 96, "%.0f %s%s of pixels, the clearest at %c = %.0f px", seams, what,
-             seams > 1 ? "s" : "", axis, px);
+             seams > 1 ? "s" : "", axis,
+             floor((px + 1) * s->downsample) - 1); /* the last px before it */
     return px / (double)size;
 }
 
@@ -244,8 +245,8 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
         say(l, REPORT_PASS, OF_NOTE, "tiles of the file's compression show in the picture");
         return;
     }
-    const double y = seams_of(n->seam_rows, "row", 'y', n->seam_y_px, s->height, rows);
-    const double x = seams_of(n->seam_columns, "column", 'x', n->seam_x_px, s->width, columns);
+    const double y = seams_of(n->seam_rows, "row", 'y', n->seam_y_px, s, s->height, rows);
+    const double x = seams_of(n->seam_columns, "column", 'x', n->seam_x_px, s, s->width, columns);
     struct report_reason *reason =
         say(l, REPORT_REVIEW, excess + OF_CAUSE,
             "straight edges through the tissue along %s%s%s: seams of stitched fields, cracks or "
