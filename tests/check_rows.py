@@ -238,7 +238,7 @@ def test_many_slides_of_which_some_are_left_out():
             run(MKRESULT, "--names", listed, "--windows", "2x2", "--window", "64", "--stride", "64", "--seed", str(n), paths[-1])
         plain = merged(folder, paths[0], name="plain.h5", program=H5SPEC)[0]
         table, p = merged(folder, *paths, options=("--duplicates", "skip"))
-        expect(p.err.count("is left out") == min(n, 70), "%s", p.err)
+        expect(p.err == "", "copies are no errors: %s", p.err)  # that they are left out: below
         for argv in (("info", "--csv"), ("info", "--histogram")):
             expect(outcome(table, *argv) == outcome(plain, *argv), "%s of %d slides", argv, n)
         run(H5SPEC, "verify", table)
