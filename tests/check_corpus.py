@@ -349,6 +349,41 @@ def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
         expect(not glob.glob(out + "/*.h5") and not os.path.exists(out + "/report.html"), "%s", os.listdir(out))
 
 
+def test_what_does_not_change_a_store_makes_no_result_old():
+    """An image, a touch and a copy change size or time of a store; content_crc32 is the same."""
+    folder, out = begun(slides(2, "700x600"))
+    before = {n: os.stat(os.path.join(out, n)).st_mtime_ns for n in ("results/s00.h5", "results/s01.h5", "corpus.h5")}
+    store_path = out + "/stores/s00.h5"
+    for change in (lambda: os.utime(store_path, (time.time() - 9000,) * 2),
+                   lambda: run(sys.executable, os.path.join(ROOT, "scripts", "wsi-store"), "zarr", store_path),
+                   lambda: os.utime(store_path), lambda: (shutil.copyfile(store_path, out + "/copy"), os.replace(out + "/copy", store_path))):
+        change()
+        st = status_of(out, 0)
+        expect(st["processed"] == 2 and not st["to_do"] and st["corpus"]["current"], "%s", st)
+        corpus("finish", "-o", out)
+        says(local(out, folder).err, "nothing to do")
+        expect({n: os.stat(os.path.join(out, n)).st_mtime_ns for n in before} == before, "computed again")
+    shutil.copy(begun(slides(4, "700x600"))[1] + "/stores/s03.h5", store_path)  # another slide's
+    expect(status_of(out, 5)["to_do"], "content that differs")
+
+
+def test_finish_before_the_last_step_loses_nothing():
+    """Another engine may finish at any time, and again."""
+    folder = folder_with(dict(zip(("a.svs", "b.svs", "c.svs"), slides(3, "300x300"))))
+    put_file(folder + "/z.svs", "bad")
+    for early in ((), (1,), (1, 3), (1, 2, 3)):
+        out = new_out()
+        corpus("plan", "--batch", "1", "-o", out, folder, "--h5spec", "--device cpu")
+        for number in (1, 2, 3, 4):
+            corpus("step", "--batch", str(number), "-o", out, status=None)
+            if number in early:
+                corpus("finish", "-o", out, status=5)
+        for _ in range(2):
+            p = corpus("finish", "-o", out, status=1)
+            says(p.out, "3 of 4 slides converted, 3 processed, 0 to do, 1 failed", "z.svs")
+            expect("unknown version" not in p.out, "%s", p.out)
+
+
 def test_images_of_a_corpus():
     """wsi-store zarr makes an image beside each store; it goes when its slide is withdrawn."""
     folder = folder_with(dict(zip(("anna.svs", "bert.svs"), slides(2, "700x600"))))

@@ -124,7 +124,7 @@ def prepare(o, engine):
     Outcome(corpus, True, scheduler_of(corpus))
     join_parts(corpus)
     verify(corpus, changed_results(corpus))
-    compare_content(corpus)
+    compare_content(corpus, settle=True)
     now = versions()
     older = sum(r.version not in ("", now) for r in corpus.records)
     if older and not o.renew:
@@ -237,6 +237,7 @@ def looked_at(out):
         return corpus, dict(status_of(corpus, None), scheduler=str(e))
     known = corpus.run.get("engine") != ""  # what another engine does is not known before `finish`
     Outcome(corpus, known and not active, scheduler_of(corpus))
+    compare_content(corpus)
     return corpus, status_of(corpus, active, held)
 
 

@@ -11,7 +11,7 @@ import re
 from corpus_lib.engines import patient, scheduler_of, submit_run
 from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file, say, stamp, write_whole
 from corpus_lib.outcome import Outcome, worth_another_try
-from corpus_lib.planned import MOST_BATCHES, join_parts, remaining, write_plan
+from corpus_lib.planned import MOST_BATCHES, compare_content, join_parts, remaining, write_plan
 from corpus_lib.publish import temporary_name
 from corpus_lib.remove import take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
@@ -30,6 +30,7 @@ def finish(corpus, closing, again=False):
     Outcome(corpus, closing, scheduler)
     if again and closing and try_again(corpus, scheduler):
         return None
+    compare_content(corpus)
     take_out_copies(corpus)
     merge(corpus)
     corpus.save()

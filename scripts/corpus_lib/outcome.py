@@ -82,13 +82,14 @@ class Outcome:
         self.corpus, self.closing, self.scheduler = corpus, closing, scheduler
         self.sick, self.ends = collections.Counter(), None
         if corpus.run and not corpus.run.get("closed"):
-            self.of = {r.name: r for r in corpus.records}
+            self.of, ended = {r.name: r for r in corpus.records}, []
             for batch, rows in itertools.groupby(read_plan(corpus), lambda row: row.batch):
-                self.read_batch(batch, list(rows))
-            if closing:
-                corpus.run.update(closed=True, sick=dict(self.sick))
+                ended.append(self.read_batch(batch, list(rows)))
+            if closing:  # what another engine has not ended, it may begin yet
+                corpus.run.update(closed=all(ended) or bool(corpus.run.get("engine")), sick=dict(self.sick))
 
     def read_batch(self, batch, rows):
+        """Has the batch ended?"""
         log, left = Log(self.corpus.log(batch, "jsonl")), {"convert": [], "process": []}
         for row in rows:
             r = self.of.get(row.name)
@@ -100,6 +101,7 @@ class Outcome:
             for stage, slides in left.items():
                 if slides:
                     self.blame(batch, stage, slides, log)
+        return set(log.ended) >= {"process", *(row.step for row in rows)}
 
     def read_slide(self, r, row, log, batch):
         """Notes what the log says of a slide. Returns the stage of which it says nothing."""

@@ -9,7 +9,7 @@ import os
 import re
 
 from corpus_lib.files import (PROCESSORS, ask, counted, json_rows, look, not_older, program, remove_file, say, stamp,
-                              versions, write_list)
+                              stamp_of, versions, write_list)
 
 COLUMNS = "batch step slide name store result options redo source"
 Row = collections.namedtuple("Row", COLUMNS)
@@ -43,13 +43,19 @@ def asked_of_results(corpus, records, *argv):
     return asked_of_files({corpus.result(r): r for r in records}, *argv)
 
 
-def compare_content(corpus):
-    """Results that no record binds to their stores: those of other stores go, whatever the times say."""
-    records = [r for r in corpus.records if not r.result and os.path.exists(corpus.result(r)) and os.path.exists(corpus.store(r))]
-    stores = {r.name: row.get("content_crc32") for r, row in asked_of_files({corpus.store(r): r for r in records}, "info")}
-    for r, row in asked_of_results(corpus, records, "info"):
+def compare_content(corpus, settle=False):
+    """Size and time of a store say when to look, and content_crc32 decides: an image, a copy or a touch makes no result
+    out of date. Looks at stores that have changed since their results were made, and results that no record binds to
+    their stores. `settle`: results of other stores go, whatever the times say."""
+    records = [(r, look(corpus.store(r))) for r in corpus.records if r.result or settle]
+    records = [(r, at) for r, at in records if at and (not r.result or stamp_of(at) != r.store) and os.path.exists(corpus.result(r))]
+    stores = {r.name: row.get("content_crc32") for r, row in asked_of_files({corpus.store(r): r for r, _ in records}, "info")}
+    stamps = {r.name: stamp_of(at) for r, at in records}
+    for r, row in asked_of_results(corpus, [r for r, _ in records], "info"):
         crc = [s.get("content_crc32") for s in row.get("slides", [])]
-        if stores.get(r.name) and crc and crc != [stores[r.name]]:
+        if stores.get(r.name) and crc == [stores[r.name]]:
+            r.store = stamps[r.name] if r.result else r.store
+        elif settle and stores.get(r.name) and crc:
             say("%s does not match its store, computed again" % corpus.result(r))
             remove_file(corpus.result(r))
 

@@ -7,7 +7,7 @@
 
 Finished files are the state: a store, a result and corpus.h5 exist under their names only when they are
 complete. A record says from which files they were made, as BYTES:NANOSECONDS of size and time: any
-difference makes them out of date. What has no record counts while it is not older than its source, and a
+difference is looked into: a store with the same content_crc32 keeps its result. What has no record counts while it is not older than its source, and a
 run compares content_crc32 of its store and result. A result alone is enough: stores may be thrown away.
 """
 import atexit
