@@ -349,6 +349,50 @@ def test_a_withdrawn_slide_leaves_nothing_and_stays_out():
         expect(not glob.glob(out + "/*.h5") and not os.path.exists(out + "/report.html"), "%s", os.listdir(out))
 
 
+def test_remove_finds_all_that_holds_a_slide():
+    """Every row of the list in remove.py, unfinished files, pages of --live; what remains is named, and the status is 1."""
+    folder = folder_with(dict(zip(("anna.svs", "bert.svs", "carl.svs", "bert.1-2.svs", "broken.svs"), slides(4, "700x600"))))
+    put_file(folder + "/broken.svs", "no slide")
+    out = new_out()
+    local(out, folder, "--h5spec", "--device cpu --live %s/live" % out, status=1)
+    hold, at = library("remove").HOLDS, out + "/stores/bert.h5"
+    run(sys.executable, os.path.join(ROOT, "scripts", "wsi-store"), "zarr", at)
+    put_file(out + "/stores/bert.ome.zarr/labels", "mine")
+    row = "bert.svs,its tiles\n"
+    planted = {"stores/.bert.h5.elsewhere-7-1.part": "x", "stores/.bert.ome.zarr.elsewhere-7-1.part": "x", "stores/.bert.ome.zarr.part/zarr.json": "{}",
+               "results/bert.1-3.h5": "x", "results/.bert.1-3.h5.elsewhere-7-1.part": "x", "results/.bert.h5.elsewhere-7-1.part": "x",
+               "results/corpus.h5.partial": "x" + folder + "/bert.svs", "corpus.h5.partial": "bert.svs", "stores/failed.1-of-2.csv": "slide,reason\n%sx.svs,y\n" % row,
+               "results/failed.2-of-2.csv": "slide,reason\n" + row, "logs/1.1.more": folder + "/bert.svs: hm\n"}
+    kept = {"stores/.anna.h5.elsewhere-7-1.part": "x", "results/my.h5.partial": "carl.svs", "notes.txt": "albert.svs, bert.svsx"}
+    mine = {"notes/about.txt": "see bert.svs", "coords/bert_patches.h5": "x"}
+    for name, text in {**planted, **kept, **mine}.items():
+        os.makedirs(os.path.dirname(os.path.join(out, name)), exist_ok=True)
+        put_file(os.path.join(out, name), text)
+    os.link(at, out + "/backup.h5")
+    os.symlink(at, out + "/link")
+    for where, pattern, how in hold:  # the list has no row that this test does not know
+        expect(any(re.fullmatch(os.path.join(where, "(?:%s)" % pattern.replace("{}", "bert")), n) for n in [*planted, "stores/bert.h5", "stores/bert.ome.zarr", "plan.tsv",
+                                                                                           "stores/.bert.ome.zarr.part"]), "%s", pattern)
+    p = corpus("remove", "-o", out, "bert", status=1)
+    there = sorted(n for n in mine) + ["backup.h5", "link", "stores/bert.ome.zarr"]
+    for name in there:
+        says(p.err, "%s/%s still holds " % (out, name))
+    says(p.err, "backup.h5 still holds its pixels", "link still holds its pixels", "about.txt still holds its name")
+    left = [n for n in planted if os.path.exists(os.path.join(out, n)) and "bert" in n + text_in(os.path.join(out, n))]
+    expect(left == [], "%s", left)
+    expect(os.listdir(out + "/stores/bert.ome.zarr") == ["labels"], "%s", os.listdir(out + "/stores/bert.ome.zarr"))
+    expect(all(text_in(os.path.join(out, n)) == text for n, text in {**kept, **mine}.items()), "of others")
+    expect("x.svs,y" in text_in(out + "/stores/failed.1-of-2.csv"), "other lines")
+    expect(os.path.exists(out + "/results/bert.1-2.h5") and os.path.exists(out + "/stores/bert.1-2.h5"), "another slide")
+    for name in there:
+        path = os.path.join(out, name)
+        shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+    for path in [os.path.join(d, n) for d, _, names in os.walk(out) for n in names]:
+        data = os.fsencode(os.path.relpath(path, out)).replace(b"bert.1-2", b"") + open(path, "rb").read().replace(b"bert.1-2", b"")
+        expect(not re.search(rb"(?<!al)bert(?!\.svsx)", data), "a name is in %s", path)
+    says(corpus("remove", "-o", out, "carl").err, "nothing holds a name, a quickhash or pixels of it")  # 0, although another slide is bad
+
+
 def test_what_does_not_change_a_store_makes_no_result_old():
     """An image, a touch and a copy change size or time of a store; content_crc32 is the same."""
     folder, out = begun(slides(2, "700x600"))

@@ -13,7 +13,8 @@ from corpus_lib.finish import finish, write_report
 from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
 from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, compare_content, join_parts, read_results, remaining, verify, write_plan
-from corpus_lib.remove import REMOVED, find, remove
+from corpus_lib.publish import shown
+from corpus_lib.remove import REMOVED, find, pixels_of, remove, search
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
 from corpus_lib.step import children
@@ -289,9 +290,15 @@ def command_remove(o):
     keep_out_others(corpus)
     Outcome(corpus, True, scheduler_of(corpus))
     read_results(corpus, [r for r in slides if os.path.exists(corpus.result(r))])
+    pixels = pixels_of(corpus, slides)
     remove(corpus, slides)
-    status = finish(corpus, True)
+    finish(corpus, True)
+    left = search(corpus, slides, pixels)
+    for path, why in left:
+        say("%s still holds %s; remove it if it is yours" % (shown(path), why))
+    if not left:
+        say("searched %s: nothing holds a name, a quickhash or pixels of %s" % (corpus.out, "it" if len(slides) == 1 else "them"))
     say(REMOVED % (counted(len(slides), "slide"), corpus.out))
     if corpus.settings.get("stores"):
         say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)
-    return status
+    return PART if left else TROUBLE if corpus.run.get("problem") else DONE

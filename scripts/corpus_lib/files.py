@@ -155,12 +155,6 @@ def remove_file(path):
         pass
 
 
-def remove_store(path):
-    """A store, and the OME-Zarr image beside it, which has its pixels."""
-    shutil.rmtree(path[:-len(".h5")] + ".ome.zarr", ignore_errors=True)
-    remove_file(path)
-
-
 def stem(path):
     """The base name without its ending, as wsi2h5 names the store of a slide."""
     base = os.path.basename(path)

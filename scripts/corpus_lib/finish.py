@@ -9,10 +9,10 @@ import os
 import re
 
 from corpus_lib.engines import patient, scheduler_of, submit_run
-from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file, say, stamp, write_whole
+from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file, say, stamp
 from corpus_lib.outcome import Outcome, worth_another_try
 from corpus_lib.planned import MOST_BATCHES, compare_content, join_parts, remaining, write_plan
-from corpus_lib.publish import temporary_name
+from corpus_lib.publish import Part
 from corpus_lib.remove import take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
@@ -163,13 +163,14 @@ def write_report(corpus, st):
     inputs = [row["file"] for row in st["merged"]]
     if not is_merged(st):
         inputs = [corpus.result(r) for r in corpus.records if not corpus.now(r).remains]
-    failed = temporary_name(corpus.path("failed.csv"))
+    failed = Part(corpus.path("failed.csv"))
     try:
-        write_whole(failed, failed_table(corpus, st))
-        p = ask(program("h5spec"), "report", "-q", "-o", corpus.path("report.html"), "--failed", failed, "--list", "-",
+        failed.file.write(failed_table(corpus, st).encode("utf-8", "surrogateescape"))
+        failed.file.flush()
+        p = ask(program("h5spec"), "report", "-q", "-o", corpus.path("report.html"), "--failed", failed.name, "--list", "-",
                 given="".join(q + "\n" for q in inputs))
     finally:
-        remove_file(failed)
+        failed.abort()
     if p.stderr:
         say(p.stderr.strip())
     return p.returncode in (0, 1) and os.path.exists(corpus.path("report.html"))

@@ -91,6 +91,11 @@ class Corpus:
     def path(self, *parts):
         return os.path.join(self.out, *parts)
 
+    @property
+    def folders(self):
+        """Where a corpus has files."""
+        return {"": self.out, "stores": self.stores, "results": self.path("results"), "logs": self.path("logs")}
+
     def store(self, r):
         return self.stores + "/" + r.name + ".h5"
 
@@ -242,7 +247,7 @@ class Corpus:
 
     def clean(self):
         """Removes what killed tasks left, on whatever host. No task of this corpus is running."""
-        for folder in (self.out, self.stores, self.path("results"), self.path("logs")):
+        for folder in self.folders.values():
             clean(folder)
         for folder in (self.stores, self.path("results")):  # status has the list of all batches
             for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-%s.csv" % ("[0-9a-f]" * 16))) + [os.path.join(folder, "failed.csv")]:

@@ -137,8 +137,9 @@ class _Image:
             for name in (SHARD % k, "%d/zarr.json" % k):
                 with contextlib.suppress(FileNotFoundError), blaming(self._folder):
                     os.unlink(self._place(name))
-            with contextlib.suppress(OSError):
-                os.removedirs(os.path.dirname(self._place(SHARD % k)))
+            for name in ("%d/c/0/0/", "%d/c/0/", "%d/c/", "%d/"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.join(self._folder, name % k))
             k += 1
 
     def abort(self) -> None:

@@ -93,14 +93,17 @@ def _base(name: bytes, host: bytes) -> bytes:
     return name[:cut] + b"~%08x" % code + (name[dot:] if 0 <= dot and len(name) - dot <= MOST_ENDING else b"")
 
 
+def temporary_base(name: str) -> str:
+    """What stands for `name` in temporary names of this host."""
+    return os.fsdecode(_base(os.fsencode(name), os.fsencode(host_name())))
+
+
 def temporary_name(path: str) -> str:
     """A new temporary name beside `path`, which is removed when this process ends."""
     global _last
     folder, name = os.path.split(path)
     _last = next(_numbers)
-    host = host_name()
-    base = os.fsdecode(_base(os.fsencode(name), os.fsencode(host)))
-    found = os.path.join(folder, ".%s.%s-%d-%d.part" % (base, host, os.getpid(), _last))
+    found = os.path.join(folder, ".%s.%s-%d-%d.part" % (temporary_base(name), host_name(), os.getpid(), _last))
     _unfinished[found] = os.getpid()
     return found
 
