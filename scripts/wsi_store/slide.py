@@ -2,8 +2,8 @@
 
 Names and meanings are those of openslide.OpenSlide 1.4. Level 0 is the level of the store, and each further level has
 half the size of the one before, rounded up, down to 512 px. Where wsi-store zarr has made them, levels are read from
-NAME.ome.zarr beside the store. Else levels 1 to 3 come from the scaled decoding of JPEG and JPEG 2000, deeper ones and
-those of other codecs are means of 2 x 2 px.
+NAME.ome.zarr beside the store. Else levels 1 to 3 come from the scaled decoding of JPEG, deeper ones and those of other
+codecs are means of 2 x 2 px. (A resolution of JPEG 2000 keeps the even pixels, so it is shifted against the means.)
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .files import Path
 from .ome_zarr import SMALLEST, Level, halved, made_levels
 from .store import Store
 
-SCALED = 3  # levels that the decoders of JPEG and JPEG 2000 make: 1/2, 1/4, 1/8
+SCALED = 3  # levels that are made chunk by chunk: 1/2, 1/4, 1/8
 CHUNKS_KEPT = 256  # decoded chunks of levels, of one slide
 
 
@@ -202,7 +202,7 @@ def _opaque(pixels: Array) -> PIL.Image.Image:
 
 
 class _Scaled:
-    """A level that the decoder of the store's chunks makes."""
+    """A level that is made of kept tiles, one by one: by the decoder of JPEG, or of their pixels."""
 
     def __init__(self, s: Store, level: int) -> None:
         self._store, self._level = s, level
@@ -214,13 +214,10 @@ class _Scaled:
         found = s.chunk_bytes(r, k)
         if found is None:
             return np.full((self.rows, self.cols, s.channels), WHITE, np.uint8)
-        if found[1] or (r + 1) * rows > s.height or (k + 1) * cols > s.width:
+        if s.codec != "jpeg" or found[1] or (r + 1) * rows > s.height or (k + 1) * cols > s.width:
             return self._means(s.read_region(k * cols, r * rows, cols, rows, "clip"))  # nothing beyond the slide
         image: Any = PIL.Image.open(io.BytesIO(found[0]))
-        if s.codec == "jpeg":
-            image.draft(None, (self.cols, self.rows))
-        else:
-            image.reduce = self._level
+        image.draft(None, (self.cols, self.rows))
         image.load()  # only then the size is that of the reduced picture
         pixels: Array = np.atleast_3d(np.asarray(image))
         if pixels.shape != (self.rows, self.cols, s.channels):
