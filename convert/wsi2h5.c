@@ -140,6 +140,9 @@ static void remark(const struct outcomes *r, const struct outcome *i,
         cli_say("%s: stored with codec %s, %s", i->path, s->codec->name, s->codec_reason);
     if (p->note[0])
         cli_say("%s: %s", i->path, p->note);
+    if (s->interpolated[0])
+        cli_say("%s: level %" PRId64 " is interpolated: %s; level 0 has its own pixels", i->path,
+                s->level, s->interpolated);
     if (s->source_problem[0])
         cli_say("%s: %s; the pixels do not depend on it", i->path, s->source_problem);
     if (s->colour_conflict[0])

@@ -518,17 +518,62 @@ def test_every_file_of_the_folder_is_in_the_table():
 
 # --- glass that was never scanned ---
 
-def scn(path):
-    """A Leica SCN: a collection, of which an image of JPEG tiles of 256 px shows a part."""
-    (w, h), (x, y, aw, ah), nm = (1536, 1024), (300, 200, 700, 500), 1000
-    rgb = np.random.default_rng(1).integers(150, 250, (-(-ah // 8), -(-aw // 8), 3)).repeat(8, 0).repeat(8, 1)[:ah, :aw].astype(np.uint8)
-    xml = ('<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01"><collection name="c" sizeX="%d" sizeY="%d">'
-           '<image name="i"><pixels sizeX="%d" sizeY="%d"><dimension sizeX="%d" sizeY="%d" r="0" ifd="0"/></pixels>'
-           '<view sizeX="%d" sizeY="%d" offsetX="%d" offsetY="%d" spacingZ="0"/><scanSettings><objectiveSettings><objective>20</objective>'
-           '</objectiveSettings><illuminationSettings><illuminationSource>brightfield</illuminationSource></illuminationSettings></scanSettings>'
-           '</image></collection></scn>' % (w * nm, h * nm, aw, ah, aw, ah, aw * nm, ah * nm, x * nm, y * nm)).encode() + b"\0"
-    Pages().add((aw, ah), (256, 256), [jpeg_of(tile) for tile in cut(rgb, (256, 256))], {
-        254: (4, [0]), 259: (3, [7]), 262: (3, [6]), DESCRIPTION: (2, xml), 284: (3, [1]), 530: (3, [2, 2])}).save(path)
+def page(size, text=None, **tags):
+    """Size, JPEG tiles of 256 px and tags of a picture of blocks and noise."""
+    rng = np.random.default_rng(size[0])
+    rgb = rng.integers(150, 250, (-(-size[1] // 8), -(-size[0] // 8), 3)).repeat(8, 0).repeat(8, 1)[:size[1], :size[0]] + rng.integers(-20, 5, size[::-1] + (3,))
+    tiles = [jpeg_of(tile) for tile in cut(rgb.astype(np.uint8), (256, 256))]
+    return size, (256, 256), tiles, {259: (3, [7]), 262: (3, [6]), 284: (3, [1]), 530: (3, [2, 2]), **({DESCRIPTION: (2, text)} if text else {}), **tags}
+
+
+def scn(path, sizes=((700, 500),), collection=(1536, 1024), places=((300, 200),), nm=1000):
+    """A Leica SCN: a collection, of which images at these places, with levels of these sizes, show parts."""
+    (w, h), (aw, ah) = collection, sizes[0]
+    macro = [((w // 8, h // 8), len(sizes))] if len(places) > 1 else []  # OpenSlide needs one of several images
+    xml = '<?xml version="1.0"?><scn xmlns="http://www.leica-microsystems.com/scn/2010/10/01"><collection name="c" sizeX="%d" sizeY="%d">' % (w * nm, h * nm)
+    images = [((x, y, aw, ah), [(size, k) for k, size in enumerate(sizes)]) for x, y in places] + [((0, 0, w, h), [m]) for m in macro]
+    for (x, y, across, down), levels in images:
+        xml += ('<image name="i"><pixels sizeX="%d" sizeY="%d">' % (across, down) +
+                "".join('<dimension sizeX="%d" sizeY="%d" r="%d" ifd="%d"/>' % (*size, k, k) for size, k in levels) +
+                '</pixels><view sizeX="%d" sizeY="%d" offsetX="%d" offsetY="%d" spacingZ="0"/><scanSettings><objectiveSettings><objective>20</objective>'
+                '</objectiveSettings><illuminationSettings><illuminationSource>brightfield</illuminationSource></illuminationSettings></scanSettings>'
+                '</image>' % (across * nm, down * nm, x * nm, y * nm))
+    file = Pages()
+    for k, size in enumerate([*sizes, *(m[0] for m in macro)]):
+        file.add(*page(size, None if k else (xml + "</collection></scn>").encode() + b"\0"))
+    return file.save(path)
+
+
+def trestle(path, sizes):
+    file = Pages()
+    for size in sizes:
+        size, form, tiles, tags = page(size, b"Background Color=FFFFFF;White Balance=1;\0")
+        file.add(size, form, tiles, {**tags, 305: (2, b"MedScan 1.0\0")})
+    return file.save(path)
+
+
+def test_levels_through_openslide_have_their_own_pixels():
+    """Where downsamples are no whole numbers tiles were shifted by a pixel (Leica), or interpolated without a word."""
+    path = os.path.join(tmp(), "level.tif")
+    kinds = [(scn, {"collection": (1999, 1100), "places": ((x, y),)}, sizes) for (x, y), sizes in itertools.product(((3, 1), (300, 211)), (
+        ((1501, 702), (750, 351), (375, 175)), ((1499, 702), (750, 351), (375, 176)), ((1501, 703), (751, 352), (376, 176)), ((1400, 700), (700, 350), (350, 175))))]
+    kinds += [(trestle, {}, sizes) for sizes in (((1501, 702), (750, 351)), ((1499, 703), (750, 352)), ((1201, 602), (300, 150)), ((1600, 800), (800, 400)))]
+    for make, how, sizes in kinds:
+        for level in range(1, len(sizes)):
+            out, p, j = convert(make(path, sizes=sizes, **how), "--level", str(level), "--codec", "none")
+            got, want = pixels(out), openslide_pixels(path, level)
+            expect(j["reader"] == "openslide" and got.shape == want.shape and (got == want).all(), "%s, %s, %s, level %d, downsample %s: %d px differ",
+                   make.__name__, how, sizes, level, j["downsample"], (got != want).any(2).sum())
+            expect("interpolated" not in j and "interpolated" not in p.err, "%s", j)
+    for slide, words in ((trestle(path, ((9001, 70), (4500, 35))), "reads from whole pixels of level 0"),
+                         (scn(path + ".scn", ((1501, 702), (750, 351)), (4000, 800), ((3, 1), (2000, 9))), "can shift one of its scanned areas by a pixel")):
+        for _ in range(2):
+            p = run(WSI2H5, "--json", "--level", "1", "-o", slide + ".h5", slide)
+            says(p.err, "level 1 is interpolated: its downsample is 2.0", words)
+            says(json_lines(p.out)[0]["interpolated"], words)
+        says(run(H5SPEC, "info", slide + ".h5").out, "interpolated", words)
+        expect(words in attributes_of(slide + ".h5")["interpolated"], "%s", attributes_of(slide + ".h5"))
+        expect("interpolated" not in run(WSI2H5, "--force", "-o", slide + ".h5", slide).err, "level 0")
 
 
 def check_holes(slide, scanned):

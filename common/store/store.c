@@ -25,6 +25,7 @@ const struct field store_fields[] = { /* in the order of the file */
     ROW(FIELD_TEXT, source_problem, STORE_HEAD),
     ROW(FIELD_TEXT, codec_reason, STORE_REST, OPTIONAL),
     ROW(FIELD_TEXT, library, STORE_REST, OPTIONAL),
+    ROW(FIELD_TEXT, interpolated, STORE_REST, OPTIONAL),
     ROW(FIELD_TEXT, tissue_rule, STORE_REST | STORE_NUMBERS, OPTIONAL),
     ROW(FIELD_INT, source_bytes, STORE_REST, COUNT),
     ROW(FIELD_REAL, downsample, STORE_REST | STORE_NUMBERS, ANY),

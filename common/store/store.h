@@ -58,6 +58,7 @@ struct store_info {
     int64_t stripe_rows;      /* a multiple of chunk_rows */
     int64_t group_rows;       /* a multiple of stripe_rows; the last group may have fewer */
     int64_t group_count;      /* ceil(height / group_rows) */
+    char interpolated[128];   /* why pixels are not those of the level everywhere; "": they are */
     char source_problem[256]; /* what is wrong besides the level's tiles; "": nothing */
     int64_t source_tag;       /* 16 bits of the slide's folder: distinguishes slides of one name */
     bool identifiers;         /* identifying properties were kept */

@@ -36,9 +36,11 @@ struct openslide_reader {
     struct slide slide;
     const struct slide_file *file;
     struct slide_info info;
-    uint8_t *empty;   /* tiff_file_empty_tiles */
-    double bounds[4]; /* of what was scanned, in px of the open level: x, y, and where it ends */
-    uint8_t *icc;     /* of a generic TIFF, whose tags OpenSlide 3 does not read; or NULL */
+    uint8_t *empty;    /* tiff_file_empty_tiles */
+    double bounds[4];  /* of what was scanned, in px of the open level: x, y, and where it ends */
+    double scanned[2]; /* where it begins exactly; 0 if the slide does not say */
+    bool truncates;    /* starts of regions become whole pixels of the level, towards 0 */
+    uint8_t *icc;      /* of a generic TIFF, whose tags OpenSlide 3 does not read; or NULL */
     size_t icc_bytes;
     bool tables_tell; /* what the file leaves out is in `empty`, not only transparent */
     int threads;
@@ -106,6 +108,7 @@ static void take_bounds(struct openslide_reader *r)
     slide_metadata_properties(&r->slide, take_number, b);
     const bool stated = b[0] >= 0 && b[1] >= 0 && b[2] >= 1 && b[3] >= 1;
     for (int k = 0; k < 2; k++) {
+        r->scanned[k] = stated ? b[k] / r->info.downsample : 0;
         r->bounds[k] = stated ? floor(b[k] / r->info.downsample) - 1 : 0;
         r->bounds[2 + k] =
             stated ? ceil((b[k] + b[2 + k]) / r->info.downsample) + 1 : (double)INT64_MAX;
@@ -135,9 +138,11 @@ static int take_tiff(struct openslide_reader *r, struct slide_info *i, struct er
     return 0;
 }
 
-/* The format may have other planes, of which OpenSlide shows the main one. */
-static void note_planes(const struct slide_file *file, struct slide_info *i)
+/* The format may have other planes, of which OpenSlide shows the main one. Returns the number of
+ * pictures that a Leica slide states besides its macro. */
+static int note_planes(const struct slide_file *file, struct slide_info *i)
 {
+    int pictures = -1;
     const struct tiff_file *t = strcmp(i->vendor, "leica") ? NULL : tiff_file_of(file);
     const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
     const struct tiff_tag *tag = d ? tiff_directory_tag(d, TIFF_FILE_DESCRIPTION) : NULL;
@@ -148,7 +153,65 @@ static void note_planes(const struct slide_file *file, struct slide_info *i)
     if (text && strstr(text, " z=\"1\""))
         snprintf(i->note, sizeof i->note,
                  "it has several focal planes, of which plane 0 is stored");
+    for (const char *at = text; at && (at = strstr(at, "<image ")); at++)
+        pictures++;
     free(text);
+    return pictures;
+}
+
+/* Where to begin reading, along one axis. */
+struct start {
+    int64_t k;    /* px of the level */
+    int64_t at;   /* the same in px of level 0, as OpenSlide takes it */
+    bool between; /* OpenSlide shows what lies between two pixels of the level */
+};
+
+/*
+ * Where to begin reading a coarser level, so that its pixel x comes out as it is stored. OpenSlide
+ * takes level-0 coordinates, and downsamples are not whole numbers, so most starts lie between the
+ * level's pixels. There it interpolates, unless they are nearer to a pixel than cairo's fixed-point
+ * numbers resolve: this steps back to such a pixel.
+ * Of Leica's format it truncates the distance to where a scanned area begins: so the start must not
+ * lie before the pixel, and for one on the left of the area or above it, not behind it.
+ */
+static struct start find_start(const struct openslide_reader *r, int64_t x, int axis)
+{
+    const double downsample = r->info.downsample;
+    struct start best = {x, llround((double)x * downsample), false};
+    double least = 1;
+    if (r->truncates) {
+        const bool before = (double)x <= r->scanned[axis];
+        while (!before && (double)best.at / downsample < (double)x)
+            best.at++;
+        while (before && (double)best.at / downsample > (double)x)
+            best.at--;
+        return best;
+    }
+    for (int64_t k = x; k >= 0 && k > x - MOST_STEP && least >= 1.0 / 512; k--) {
+        const int64_t at = llround((double)k * downsample);
+        const double off = fabs((double)at / downsample - (double)k);
+        if (off < least) {
+            least = off;
+            best = (struct start){k, at, off >= 1.0 / 512};
+        }
+    }
+    return best;
+}
+
+/* Says so if some tiles of the open level cannot be read as they are stored. */
+static void note_interpolation(const struct openslide_reader *r, int areas, struct slide_info *i)
+{
+    const bool shifts = r->truncates && areas > 1 && fmod(i->downsample, 1) != 0;
+    bool between = false;
+    for (int64_t x = 0; x < i->width && !between && !shifts; x += i->tile_cols)
+        between = find_start(r, x, 0).between;
+    for (int64_t y = 0; y < i->height && !between && !shifts; y += i->tile_rows)
+        between = find_start(r, y, 1).between;
+    if (between || shifts)
+        snprintf(i->interpolated, sizeof i->interpolated,
+                 "its downsample is %.6g, and OpenSlide %s", i->downsample,
+                 between ? "reads from whole pixels of level 0"
+                         : "can shift one of its scanned areas by a pixel");
 }
 
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
@@ -182,7 +245,8 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
         return -1;
     }
     take_bounds(r);
-    note_planes(file, info);
+    r->truncates = !strcmp(info->vendor, "leica");
+    note_interpolation(r, note_planes(file, info), info);
     r->tables_tell = lists_tiles(info->vendor);
     tiff_file_obstacle(file, info, info->no_jpeg, sizeof info->no_jpeg);
     *out = &r->slide;
@@ -235,28 +299,6 @@ static void put_row(const struct slide_info *i, const uint32_t *argb, int64_t co
     }
 }
 
-/*
- * Where to begin reading a coarser level, so that its pixel x comes out as it is stored. OpenSlide
- * takes level-0 coordinates and interpolates where they lie between the level's pixels; downsamples
- * are not whole numbers, so most do. Steps back to a pixel that lies near enough on a level-0
- * pixel.
- */
-static int64_t step_back(double downsample, int64_t x)
-{
-    int64_t best = x;
-    double least = 1;
-    for (int64_t k = x; k >= 0 && k > x - MOST_STEP; k--) {
-        const double off = fabs((double)llround((double)k * downsample) / downsample - (double)k);
-        if (off < least) {
-            least = off;
-            best = k;
-        }
-        if (least < 1.0 / 512)
-            break;
-    }
-    return best;
-}
-
 /* The thread's pixels, grown when needed. NULL when out of memory. */
 static uint32_t *thread_pixels(struct scratch *t, size_t n, struct err *e)
 {
@@ -271,19 +313,20 @@ static uint32_t *thread_pixels(struct scratch *t, size_t n, struct err *e)
 /* A rectangle of the open level, and where to begin reading it. */
 struct region {
     int64_t x, y, columns, rows; /* the tile, cut at the slide's edge */
-    int64_t x0, y0;              /* where to begin, at most (x, y) */
-    int64_t pitch, lines;        /* what is read, from (x0, y0) */
+    struct start from_x, from_y; /* where to begin, at most (x, y) */
+    int64_t pitch, lines;        /* what is read, from there */
 };
 
-static struct region region_of(const struct slide_info *i, int64_t col, int64_t row)
+static struct region region_of(const struct openslide_reader *r, int64_t col, int64_t row)
 {
+    const struct slide_info *i = &r->info;
     struct region g = {.x = col * i->tile_cols, .y = row * i->tile_rows};
     g.columns = i->width - g.x < i->tile_cols ? i->width - g.x : i->tile_cols;
     g.rows = i->height - g.y < i->tile_rows ? i->height - g.y : i->tile_rows;
-    g.x0 = step_back(i->downsample, g.x);
-    g.y0 = step_back(i->downsample, g.y);
-    g.pitch = g.x - g.x0 + g.columns;
-    g.lines = g.y - g.y0 + g.rows;
+    g.from_x = find_start(r, g.x, 0);
+    g.from_y = find_start(r, g.y, 1);
+    g.pitch = g.x - g.from_x.k + g.columns;
+    g.lines = g.y - g.from_y.k + g.rows;
     return g;
 }
 
@@ -323,11 +366,9 @@ static bool is_transparent(const uint32_t *argb, const struct region *g)
 static int read_region(const struct openslide_reader *r, struct scratch *t, const struct region *g,
                        enum store_status *status, struct err *e)
 {
-    const double scale = r->info.downsample;
     errno = 0;
-    openslide_read_region(t->handle, t->argb, llround((double)g->x0 * scale),
-                          llround((double)g->y0 * scale), (int32_t)r->info.level, g->pitch,
-                          g->lines);
+    openslide_read_region(t->handle, t->argb, g->from_x.at, g->from_y.at, (int32_t)r->info.level,
+                          g->pitch, g->lines);
     const int code = errno;
     const bool bad = openslide_get_error(t->handle);
     *status = bad ? STORE_DAMAGED : STORE_WHOLE;
@@ -349,14 +390,14 @@ static int reader_read(struct slide *s, int thread, int64_t col, int64_t row, in
     struct openslide_reader *r = from_slide(s);
     struct scratch *t = &r->scratch[thread];
     const struct slide_info *i = &r->info;
-    const struct region g = region_of(i, col, row);
+    const struct region g = region_of(r, col, row);
     const size_t n = (size_t)(g.pitch * g.lines);
     if (!thread_handle(r, t, e) || !thread_pixels(t, n, e))
         return -1;
     *status = STORE_MISSING;
     if (!is_empty(r, col, row) && read_region(r, t, &g, status, e))
         return -1;
-    const uint32_t *argb = t->argb + (g.y - g.y0) * g.pitch + g.x - g.x0;
+    const uint32_t *argb = t->argb + (g.y - g.from_y.k) * g.pitch + g.x - g.from_x.k;
     if (*status != STORE_WHOLE)
         memset(t->argb, 0, n * sizeof *t->argb); /* transparent: background */
     else if (is_transparent(argb, &g))

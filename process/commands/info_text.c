@@ -69,6 +69,11 @@ static void print_slide(const struct store_info *i)
         putchar(')');
     }
     putchar('\n');
+    if (i->interpolated[0]) {
+        label("interpolated");
+        print_name(i->interpolated);
+        putchar('\n');
+    }
     if (i->source_problem[0]) {
         label("problem");
         print_name(i->source_problem);

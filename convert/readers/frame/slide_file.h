@@ -76,8 +76,9 @@ struct slide_info {
     double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
     double objective_power;       /* NaN when unknown */
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
-    char note[256];    /* what its user should know although nothing is wrong; "" for nothing */
-    char problem[256]; /* what is wrong besides the level's tiles; "" for nothing */
+    char note[256]; /* what its user should know although nothing is wrong; "" for nothing */
+    char interpolated[128]; /* why pixels are not those of the level everywhere; "": they are */
+    char problem[256];      /* what is wrong besides the level's tiles; "" for nothing */
 };
 
 /* An open slide: the first member of every reader's own struct. */
