@@ -46,7 +46,10 @@ def best_split(gray):
         a, b = gray[gray < k], gray[gray >= k]
         if a.size and b.size:
             between = a.size * b.size * (a.mean() - b.mean()) ** 2 / gray.size ** 2
-            found = [k] if between > best * (1 + 1e-12) else found + [k] * (between >= best * (1 - 1e-12))
+            if between > best * (1 + 1e-12):
+                found = []
+            if between >= best * (1 - 1e-12):
+                found.append(k)
             best = max(best, between)
     return ((found[0] - 1 + found[-1] - 1) // 2 + 1, best / gray.var()) if found else (256, 0)
 
