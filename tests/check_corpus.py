@@ -287,7 +287,7 @@ def test_leftovers_of_killed_tasks_are_removed_whichever_way_the_next_run_ends()
     left = ["stores/.s00.h5.host-8-1.part", "stores/.failed.1-of-2.csv.host-7-1.part", "results/.s00.h5.host-7-2.part", ".corpus.h5.host-7-2.part",
             ".names.txt.%s-4194301-1.part" % re.sub("[-/.]", "_", os.uname().nodename), ".report.html.host-1-1.part"]
     mine = ["report.scanner2.csv", "notes.new", ".hidden.h5", ".x.part", "corpus-old.h5", "results/x.new", "stores/.mine.part", "stores/failed.mine.csv",
-            "stores/failed.claimed-by-me.csv", "my.partial", "logs/mine.txt", ".a.b-c-1.part"]
+            "stores/failed.claimed-by-me.csv", "corpus-0.25um.h5", "my.partial", "logs/mine.txt", ".a.b-c-1.part"]
     for name in mine:
         put_file(os.path.join(out, name), "the user's own")
     page = out + "/report.html"  # h5spec may be built without libpng
@@ -391,6 +391,40 @@ def test_remove_finds_all_that_holds_a_slide():
         data = os.fsencode(os.path.relpath(path, out)).replace(b"bert.1-2", b"") + open(path, "rb").read().replace(b"bert.1-2", b"")
         expect(not re.search(rb"(?<!al)bert(?!\.svsx)", data), "a name is in %s", path)
     says(corpus("remove", "-o", out, "carl").err, "nothing holds a name, a quickhash or pixels of it")  # 0, although another slide is bad
+
+
+def test_a_withdrawn_slide_does_not_come_back_through_shared_stores():
+    """Other options need another folder, with --stores: what was withdrawn stays out there, and what is withdrawn there goes here."""
+    folder = folder_with(dict(zip(("anna.svs", "bert.svs", "carl.svs", "dora.svs"), slides(4, "300x300"))))
+    one, two = new_out(), new_out()
+    local(one, folder)
+    corpus("remove", "-o", one, "bert")
+    for _ in range(2):
+        p = local(two, "--stores", one + "/stores", "--h5spec", "--taper hann", folder)
+        says(p.out, "3 of 3 slides converted, 3 processed")
+        expect(sorted(os.listdir(one + "/stores")) == ["anna.h5", "carl.h5", "dora.h5"], "%s", os.listdir(one + "/stores"))
+    corpus("remove", "-o", one, "carl")  # after the other one had it
+    says(local(two, folder).err, "1 slide withdrawn from a corpus with the same stores, removed")
+    corpus("remove", "-o", two, "dora")
+    says(local(one, folder).out, "1 of 1 slides converted, 1 processed")
+    says(local(two, folder).out, "1 of 1 slides converted, 1 processed")
+    for out in (one, two):
+        left = [n for _, _, names in os.walk(out) for n in names if n.split(".")[0] in ("bert", "carl", "dora")]
+        expect(left == [], "%s", left)
+
+
+def test_a_lost_finish_is_no_success():
+    folder, out = begun(slides(2, "300x300"))
+    os.unlink(out + "/corpus.h5")
+    st = status_of(out, 5)
+    says(" ".join(st["problems"]), "2 processed slides in no merged file", "wsi-corpus finish -o " + out)
+    out = new_out()
+    corpus("plan", "-o", out, folder)
+    for number in ("1", "2"):
+        corpus("step", "--batch", number, "-o", out)
+    expect(len(status_of(out, 5)["problems"]) == 1, "another engine")
+    corpus("finish", "-o", out)
+    expect(status_of(out, 0)["problems"] == [], "merged")
 
 
 def test_what_does_not_change_a_store_makes_no_result_old():

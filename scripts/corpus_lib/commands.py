@@ -14,7 +14,7 @@ from corpus_lib.inputs import gather
 from corpus_lib.outcome import Outcome
 from corpus_lib.planned import LOCAL_BATCH, MOST_BATCHES, changed_results, compare_content, join_parts, read_results, remaining, verify, write_plan
 from corpus_lib.publish import shown
-from corpus_lib.remove import REMOVED, find, pixels_of, remove, search
+from corpus_lib.remove import REMOVED, find, pixels_of, remove, search, take_out_withdrawn
 from corpus_lib.state import Corpus, known_corpus
 from corpus_lib.status import headline, is_merged, print_status, status_of, verdict
 from corpus_lib.step import children
@@ -119,6 +119,7 @@ def prepare(o, engine):
     if o.slides or o.list:
         corpus.settings["passed_over"] = passed_over
     left_out = corpus.add(slides, problems)
+    take_out_withdrawn(corpus)
     check_options(corpus)
     if left_out:
         say("%s withdrawn earlier, left out (withdrawn.txt)" % counted(left_out, "slide"))
@@ -300,5 +301,5 @@ def command_remove(o):
         say("searched %s: nothing holds a name, a quickhash or pixels of %s" % (corpus.out, "it" if len(slides) == 1 else "them"))
     say(REMOVED % (counted(len(slides), "slide"), corpus.out))
     if corpus.settings.get("stores"):
-        say("%s belongs to another corpus: remove the slide there, too" % corpus.stores)
+        say("%s belongs to another corpus, whose next run takes the slide out, too" % corpus.stores)
     return PART if left else TROUBLE if corpus.run.get("problem") else DONE

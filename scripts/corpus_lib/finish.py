@@ -13,7 +13,7 @@ from corpus_lib.files import Away, ask, counted, json_rows, program, remove_file
 from corpus_lib.outcome import Outcome, worth_another_try
 from corpus_lib.planned import MOST_BATCHES, compare_content, join_parts, remaining, write_plan
 from corpus_lib.publish import Part
-from corpus_lib.remove import take_out_copies
+from corpus_lib.remove import head_of, take_out_copies
 from corpus_lib.status import bare_reason, is_merged, print_status, status_of, verdict
 
 OURS = r"corpus(-[0-9.e+-]+um|-unknown-um(-x[0-9.e+-]+)?)?\.h5"
@@ -93,9 +93,11 @@ def merge(corpus):
         problem(corpus, "%s in no merged file, such as %s" % (counted(len(of), "result"), next(iter(of))))
     corpus.settings["merged"] = {os.path.basename(row["output"]): {
         "slides": row["slides"], "um_per_px": row["um_per_px"] if len(made) > 1 else None} for row in made}
-    for name in os.listdir(corpus.out):
-        if re.fullmatch(OURS, name) and name not in corpus.settings["merged"]:
-            os.unlink(corpus.path(name))
+    for name in sorted(os.listdir(corpus.out)):
+        path = corpus.path(name)
+        if re.fullmatch(OURS, name) and name not in corpus.settings["merged"] and head_of(path).startswith(b"\x89HDF"):
+            say("%s is of an earlier run and goes" % path)
+            os.unlink(path)
 
 
 def slide_of(corpus, records, result):

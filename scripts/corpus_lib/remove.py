@@ -12,7 +12,7 @@ import os
 import re
 import stat
 
-from corpus_lib.files import json_rows, read_lines, remove_file, say, write_list
+from corpus_lib.files import counted, json_rows, read_lines, remove_file, say, write_list
 from corpus_lib.planned import read_results
 from corpus_lib.publish import PART, open_regular, temporary_base
 from corpus_lib.state import mark_of
@@ -52,7 +52,8 @@ def remove(corpus, gone, again=False):
     if not again:
         corpus.withdrawn |= {mark_of("path", r.slide) for r in gone}
         corpus.withdrawn |= {mark_of("quickhash", r.hash) for r in gone if r.hash}
-        write_list(corpus.path("withdrawn.txt"), sorted(corpus.withdrawn))
+        for path in corpus.lists_of_withdrawn():
+            write_list(path, sorted(corpus.withdrawn.union(read_lines(path))))
     corpus.records[:] = [r for r in corpus.records if r not in gone]
     for r in corpus.records:
         r.same = "" if r.same in {g.slide for g in gone} else r.same
@@ -197,9 +198,18 @@ def search(corpus, gone, pixels):
     return sorted(set(found))
 
 
+def take_out_withdrawn(corpus):
+    """Slides that were withdrawn from another corpus with the same stores go."""
+    out = corpus.kept_out() if corpus.settings.get("stores") or corpus.withdrawn else set()
+    gone = [r for r in corpus.records if mark_of("path", r.slide) in out] if out else []
+    if gone:
+        say("%s withdrawn from a corpus with the same stores, removed" % counted(len(gone), "slide"))
+        remove(corpus, gone)
+
+
 def take_out_copies(corpus):
     """A copy of a withdrawn slide goes, and so does the old place of a slide that was moved and renamed."""
-    marks = {m for m in corpus.withdrawn if m.startswith("quickhash ")}
+    marks = {m for m in corpus.kept_out() if m.startswith("quickhash ")}
     lost = [r for r in corpus.records if r.result and not os.path.lexists(r.slide)]
     if marks or lost:
         read_results(corpus, [r for r in corpus.records if os.path.exists(corpus.result(r))])

@@ -102,6 +102,19 @@ class Corpus:
     def result(self, r):
         return self.out + "/results/" + r.name + ".h5"
 
+    def lists_of_withdrawn(self):
+        """Corpora that share a folder of stores share what was withdrawn: a slide must not come back through another."""
+        shared = os.path.join(os.path.dirname(self.stores), "withdrawn.txt")
+        return [self.path("withdrawn.txt")] + ([shared] if self.settings.get("stores") and self.is_shared() else [])
+
+    def is_shared(self):
+        """Does the folder of stores belong to another corpus?"""
+        return os.path.exists(os.path.join(os.path.dirname(self.stores), "names.txt"))
+
+    def kept_out(self):
+        """See mark_of()."""
+        return self.withdrawn.union(*map(read_lines, self.lists_of_withdrawn()))
+
     def log(self, batch, end):
         return "%s/logs/%d.%d.%s" % (self.out, self.number, batch, end)
 
@@ -185,8 +198,8 @@ class Corpus:
         for r in self.records:
             if slides.get(r.slide) is not None:
                 r.options = slides[r.slide]
-        new = [s for s in slides if s not in known]
-        kept = [s for s in new if mark_of("path", s) not in self.withdrawn]
+        new, out = [s for s in slides if s not in known], self.kept_out()
+        kept = [s for s in new if mark_of("path", s) not in out]
         left_out = len(new) - len(kept)
         kept = self.take_moved(kept)
         shared = self.path("names.txt") if not self.settings.get("stores") else os.path.join(

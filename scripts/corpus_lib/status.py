@@ -2,6 +2,7 @@
 import collections
 import os
 import re
+import shlex
 import sys
 
 from corpus_lib.files import DAMAGED, DONE, PART, TROUBLE, counted
@@ -56,6 +57,9 @@ def status_of(corpus, active, held=()):
     problem = corpus.run.get("problem")
     if merged and in_merged != processed and not (problem or pending or remaining):
         problem = "the merged files hold %s, but %d were processed; run again" % (counted(in_merged, "slide"), processed)
+    if active == 0 and processed and not current and not (problem or to_do or remaining):
+        problem = "%s in no merged file that is up to date: the last step is missing, or its job was lost; run again, or: " \
+            "wsi-corpus finish -o %s" % (counted(processed, "processed slide"), shlex.quote(corpus.out))
     return {"out": corpus.out, "run": corpus.number or None, "active_tasks": active, "slides": sum(counts.values()),
             "converted": converted, "processed": processed, "states": counts, "to_do": to_do, "failed": failed,
             "reasons": reasons_of(failed), "nodes": nodes_of(failed), "damaged": damaged, "copies": copies, "held": list(held),
