@@ -55,7 +55,7 @@ CASES = [Case(*words) for words in [
 
 def svs(sub="444"):
     return made("--size", "300x280", "--tile", "128", "--complete-tiles", "--no-thumbnail", "--photometric", "ycbcr",
-                "--subsampling", sub, "--mpp", "0.25")
+                "--subsampling", sub, "--mpp", "0.25", "--tissue", "rect:0,0,160,280")
 
 
 def tiff(path, photometric, stream=lambda tile: tile, sub="444"):
