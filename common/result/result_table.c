@@ -36,6 +36,7 @@ struct table_rows {
     struct codec_params p;
     struct codec_work *work;
     uint8_t *shuffled, *packed; /* [bytes] */
+    int64_t room;               /* rows of the dataset; it grows if their number is not known */
 
     /* reading */
     struct h5_strips *strips;
@@ -77,15 +78,17 @@ static void table_rows_forget(struct table_rows *r)
     table_rows_close(r);
 }
 
-/* The dataset [rows][numbers], of which `most` rows can exist. */
+/* The dataset [rows][numbers], of which `most` rows can exist; 0: any number. */
 static int create_dataset(struct table_rows *r, int64_t most, struct err *e)
 {
-    const hsize_t dims[2] = {(hsize_t)most, (hsize_t)r->numbers};
+    r->room = most > 0 ? most : FIRST_ROOM;
+    const hsize_t dims[2] = {(hsize_t)r->room, (hsize_t)r->numbers};
+    const hsize_t any[2] = {H5S_UNLIMITED, (hsize_t)r->numbers};
     const hsize_t chunk[2] = {1, (hsize_t)r->numbers};
     hid_t dcpl = h5_creation(H5P_DATASET_CREATE);
     dcpl = h5_list(dcpl, H5Pset_chunk(dcpl, 2, chunk) < 0 || H5Pset_shuffle(dcpl) < 0 ||
                              H5Pset_deflate(dcpl, r->p.codec->level) < 0);
-    hid_t space = H5Screate_simple(2, dims, NULL);
+    hid_t space = H5Screate_simple(2, dims, most > 0 ? NULL : any);
     r->dataset = H5Dcreate2(r->group, r->name, r->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);
@@ -113,6 +116,12 @@ static int put_stored(struct table_rows *r, const void *bytes, size_t n, uint32_
                       struct err *e)
 {
     const hsize_t at[2] = {(hsize_t)r->n++, 0};
+    if (r->n > r->room) {
+        const hsize_t more[2] = {2 * (hsize_t)r->room, (hsize_t)r->numbers};
+        if (H5Dset_extent(r->dataset, more) < 0)
+            return h5_write_failed(e, r->name);
+        r->room *= 2;
+    }
     return H5Dwrite_chunk(r->dataset, H5P_DEFAULT, mask, at, n, bytes) < 0
                ? h5_write_failed(e, r->name)
                : 0;

@@ -36,7 +36,8 @@ struct result_table;
 
 /* --- writing --- */
 
-/* In a file that is being written; at most `most` rows follow. NULL on failure. */
+/* In a file that is being written; at most `most` rows follow, or with 0 any number.
+ * NULL on failure. */
 struct result_table *result_table_create(hid_t file, const struct result_params *p, int64_t most,
                                          struct err *e);
 /* The slide has a name, counts with the histogram, what it comes from, and data_crc32. Names must

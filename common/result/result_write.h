@@ -20,8 +20,8 @@ struct result_writer;
 struct result_writer *result_create(const char *path, const struct result_params *p, struct err *e);
 /* Names must differ. */
 int result_put_slide(struct result_writer *w, const struct result_slide *s, struct err *e);
-/* The same as a table, of at most `most` rows. result_put_row() takes the place of
- * result_put_slide(): `result` is the file that has the slide's maps, in the folder of the table or
+/* The same as a table, of at most `most` rows; 0: of any number, for other readers than
+ * result_read.h. result_put_row() takes the place of result_put_slide(): `result` is the file that has the slide's maps, in the folder of the table or
  * below, and *stamp what it was like before it was read. Names must ascend. */
 struct result_writer *result_create_table(const char *path, const struct result_params *p,
                                           int64_t most, struct err *e);
