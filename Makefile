@@ -217,6 +217,7 @@ FILES     = $(foreach p,h5spec $(if $(TIFF_JPEG),wsi2h5),bin/$(p)=$(B)/$(p)) \
             $(foreach f,$(MAN),share/man/man1/$(notdir $(f))=$(f)) \
             $(foreach f,$(DOCS),share/doc/wsi2h5/$(f)=$(f)) \
             $(foreach f,$(SCRIPTS),share/wsi2h5/$(f:scripts/%=%)=$(f)) \
+            $(foreach f,page.css page.js,share/wsi2h5/wsi_answers/$(f)=process/draw/$(f)) \
             $(foreach p,h5spec wsi2h5,share/bash-completion/completions/$(p)=scripts/completion/tools.bash) \
             share/zsh/site-functions/_wsi2h5=scripts/completion/_wsi2h5
 # NAME=SCRIPT of every command wsi-NAME
@@ -255,7 +256,7 @@ dist:
 # packages for this release of Debian or Ubuntu
 deb:
 	@scripts/make-deb
-# for pip: the programs with all libraries but the C library, and the package wsi_store
+# for pip: the programs with all libraries but the C library, and the packages wsi_store and wsi_answers
 wheel: all
 	@rm -rf $(B)/wheel
 	@$(MAKE) --no-print-directory PREFIX= HDF5_PLUGINS= DESTDIR=$(abspath $(B))/wheel/tree install >/dev/null

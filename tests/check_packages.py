@@ -56,7 +56,8 @@ def test_deb():
         says(run("dpkg-deb", "-f", path, "Maintainer").out, "A & B <a@example.org>")
         files[name] = [line.split()[5] for line in run("dpkg-deb", "-c", path).out.splitlines() if not line.startswith("d")]
     says(" ".join(files["wsi2h5"]), "./usr/bin/wsi2h5 ", "./usr/bin/h5spec ", "./usr/bin/wsi-corpus ", "wsi-plan.1.gz",
-         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/nextflow/main.nf")
+         "/bash-completion/completions/h5spec", "/zsh/vendor-completions/_wsi2h5", "./usr/share/wsi2h5/nextflow/main.nf", "./usr/share/wsi2h5/wsi-answers",
+         "./usr/share/wsi2h5/wsi_answers/page.js")
     says(" ".join(files["hdf5-plugin-h5jpeg"]), "/hdf5/serial/plugins/libh5jpeg.so")
     says(" ".join(files["python3-wsi-store"]), "/dist-packages/wsi_store/store.py", "./usr/bin/wsi-store", "wsi-store.1.gz")
     depends = run("dpkg-deb", "-f", os.path.join(tree, "build/deb", [p[0] for p in packages if p[1] == "wsi2h5"][0]), "Depends").out

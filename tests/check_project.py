@@ -15,7 +15,7 @@ ROOMS = {  # of each folder, in their order: a room includes itself and rooms to
     "convert": "tile readers tissue privacy",
     "convert/readers": "frame picture tiff dicom",
     "process": "draw spectrum engine options scores run commands report map plot",
-    "process/report": "numbers verdict words page",
+    "process/report": "numbers verdict words page python",
     "cuda": "jpeg",
 }
 APART = [  # rooms that know nothing of each other, beyond the order above

@@ -1047,7 +1047,7 @@ def test_only_our_own_files_are_overwritten():
 
 def test_a_full_disk_leaves_nothing():
     folder = tmp()
-    p = run(H5SPEC, "report", "--max-size", "0", "-o", os.path.join(folder, "r.html"), results(), status=5, preexec_fn=small_files(20000))
+    p = run(H5SPEC, "report", "--max-size", "0", "-o", os.path.join(folder, "r.html"), results("--slides", "2"), status=5, preexec_fn=small_files(53000))
     says(p.err, "r.html: cannot be written")
     expect(os.listdir(folder) == [], "%s", os.listdir(folder))
 

@@ -64,8 +64,10 @@ def test_wheel_has_what_it_needs():
              "/scripts/wsi-corpus", "/scripts/wsi-plan", "/scripts/wsi-selftest", "/scripts/wsi-store", "lib/wsi2h5/plugin/libh5jpeg.so", "share/man/man1/h5spec.1")
         (meta,) = [n for n in names if n.endswith("/WHEEL")]
         says(z.read(meta).decode(), "Root-Is-Purelib: false", "Tag: py3-none-manylinux_2_")
-        for path in glob.glob(os.path.join(ROOT, "scripts/wsi_store/*.py")):
-            expect(z.read("wsi_store/" + os.path.basename(path)) == bytes_in(path), "%s differs", path)
+        for package in ("wsi_store", "wsi_answers"):
+            for path in glob.glob(os.path.join(ROOT, "scripts", package, "*.py")):
+                expect(z.read(package + "/" + os.path.basename(path)) == bytes_in(path), "%s differs", path)
+        says(" ".join(names), "wsi_answers/report.html", "wsi_answers/page.js", "share/wsi2h5/wsi-answers")
         (record,) = [n for n in names if n.endswith("/RECORD")]
         lines = [line.split(",") for line in z.read(record).decode().splitlines()]
         expect({line[0] for line in lines} == set(names), "RECORD")

@@ -30,6 +30,8 @@ SAN = os.environ.get("SAN", "")
 WSI2H5 = os.path.join(BUILD, "wsi2h5")
 H5SPEC = os.path.join(BUILD, "h5spec")
 TABLES = os.path.join(BUILD, "tests", "h5spec_tables")  # whose merge writes a table of any number of slides
+if os.environ.get("REPORT") == "python":  # which program writes reports; else that in C
+    os.environ["WSI_REPORT"] = "python"
 MKSLIDE = os.path.join(BUILD, "tests", "mkslide")
 TIMEOUT = 600 if SAN else 120
 

@@ -18,6 +18,7 @@
 #include "process/report/numbers/report_slides.h"
 #include "process/report/page/report_page.h"
 #include "process/report/page/report_tables.h"
+#include "process/report/python/report_python.h"
 #include "process/report/words/report_reasons.h"
 
 #include <inttypes.h>
@@ -34,6 +35,8 @@ struct loader {
     struct report_slides *slides;
     struct report_failures *failures;
     struct report_spool *spool; /* NULL: no pictures */
+    bool for_python;            /* slides become rows, not curves */
+    struct report_rows *rows;   /* of slides that are in no table; NULL: none yet */
     int64_t bad;                /* inputs that could not be used */
     int file;                   /* the one that is open, or the next */
     struct result *open;        /* NULL: none */
@@ -52,12 +55,6 @@ struct load_item {
 
 /* --- source: the next slide that can be read --- */
 
-/* The parts of a result that the pictures of a slide need. */
-enum {
-    PARTS_OF_PICTURES =
-        RESULT_WITH_THUMBNAIL | RESULT_WITH_MAP(RESULT_FOCUS) | RESULT_WITH_MAP(RESULT_TISSUE)
-};
-
 /* Are pictures made of each slide, before it is known which slides show them? */
 static bool makes_pictures(const struct loader *l)
 {
@@ -71,7 +68,7 @@ static int load_slide(struct loader *l, int64_t k, struct load_item *it, struct 
     if (l->changed && l->changed[k])
         return result_refuse_changed(l->open, k, why);
     const int has = result_read_numbers(l->open, k, &it->numbers, why);
-    unsigned parts = makes_pictures(l) ? PARTS_OF_PICTURES : 0;
+    unsigned parts = makes_pictures(l) ? REPORT_PARTS_OF_PICTURES : 0;
     if (has < 0)
         return -1;
     if (!has)
@@ -97,7 +94,7 @@ static int begin(struct loader *l, struct err *e)
 {
     l->slides->params = *result_params(l->open);
     l->slides->begun = true;
-    if (!(l->slides->curves = report_curves_create(l->slides->params.bins, e)))
+    if (!l->for_python && !(l->slides->curves = report_curves_create(l->slides->params.bins, e)))
         return -1;
     if (l->setup->max_size == 0)
         return 0;
@@ -153,7 +150,8 @@ static int load_next(struct loader *l, struct load_item *it, struct err *e)
             if (open_next(l, e))
                 return -1;
         } else if (!load_slide(l, l->next++, it, &why)) {
-            it->row = (struct report_slide){.file = l->file, .curves = -1};
+            it->row = (struct report_slide){
+                .file = l->file, .curves = -1, .row = l->next - 1, .in_table = it->has_numbers};
             it->params = *result_params(l->open);
             return PIPE_ITEM;
         } else {
@@ -264,21 +262,34 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     row->vendor = memory_copy(s->origin.vendor);
     if (makes_pictures(l) && report_pictures_make(l->spool, s, &row->pictures, e))
         return -1;
-    if (s->counts.windows == 0)
-        return 0;
     if (!it->has_numbers)
         report_numbers_find(p, s, &it->numbers);
+    if (s->counts.windows == 0)
+        return 0;
     set_metrics(it, row);
+    if (l->for_python)
+        return 0;
     it->cdf = memory_need((size_t)p->bins, sizeof *it->cdf);
     stats_cdf(s->counts.histogram, p->bins, s->counts.underflow, s->counts.overflow, it->cdf);
     return 0;
+}
+
+/* A slide of a table has a row there. */
+static int put_row(struct loader *l, struct load_item *it, struct err *e)
+{
+    if (!l->for_python || it->has_numbers)
+        return 0;
+    if (!l->rows && !(l->rows = report_rows_create(&it->params, e)))
+        return -1;
+    return report_rows_add(l->rows, &it->slide, &it->numbers, &it->row.row, e);
 }
 
 static int sink(void *ctx, void *slot, struct err *e)
 {
     struct loader *l = ctx;
     struct load_item *it = slot;
-    const int bad = (it->cdf && report_curves_add(l->slides->curves, it->cdf, it->numbers.sharp,
+    const int bad = put_row(l, it, e) ||
+                    (it->cdf && report_curves_add(l->slides->curves, it->cdf, it->numbers.sharp,
                                                   &it->row.curves, e)) ||
                     (l->spool && report_pictures_keep(l->spool, it->row.pictures, e));
     if (!bad)
@@ -329,15 +340,16 @@ static void drop_duplicates(struct loader *l)
     all->n = kept;
 }
 
-/* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too. Inputs
+/* *s and *f start as {0} and are to be freed in any case; *spool (NULL: no pictures), too, and *rows,
+ * which get the slides of results; NULL: they are for this program. Inputs
  * that cannot be used go to *f, and *bad gets their number. -1: the disk is full, or stopped. */
 static int load_slides(const struct report_setup *o, struct report_slides *s,
-                       struct report_failures *f, struct report_spool **spool, int64_t *bad,
-                       struct err *e)
+                       struct report_failures *f, struct report_spool **spool,
+                       struct report_rows **rows, int64_t *bad, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink};
     const int depth = 2 * o->threads;
-    struct loader l = {.setup = o, .slides = s, .failures = f};
+    struct loader l = {.setup = o, .slides = s, .failures = f, .for_python = rows};
     struct load_item *items = memory_need((size_t)depth, sizeof *items);
     int status = pipe_run(&ops, &l, items, sizeof *items, depth, o->threads, e);
     for (int k = 0; status && k < depth; k++) {
@@ -346,6 +358,8 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
     }
     if (!status && s->curves)
         status = report_curves_map(s->curves, e);
+    if (!status && l.rows)
+        status = report_rows_finish(l.rows, e);
     free(items);
     result_close(l.open);
     free(l.changed);
@@ -354,27 +368,13 @@ static int load_slides(const struct report_setup *o, struct report_slides *s,
         drop_duplicates(&l);
     }
     *spool = l.spool;
+    if (rows)
+        *rows = l.rows;
     *bad = l.bad;
     return status ? -1 : 0;
 }
 
 /* --- pictures of the slides that show them --- */
-
-static int add_pictures(struct report_slide *s, struct report_spool *spool,
-                        struct report_reread *reread, struct err *e)
-{
-    struct result_slide loaded;
-    struct err why = {0};
-    if (report_reread_open(reread, s, &why) ||
-        report_reread_load(reread, s, PARTS_OF_PICTURES, &loaded, &why)) {
-        cli_say("%s; it gets no pictures", why.msg);
-        return 1;
-    }
-    const int bad = report_pictures_make(spool, &loaded, &s->pictures, e) ||
-                    report_pictures_keep(spool, s->pictures, e);
-    result_slide_free(&loaded);
-    return bad ? -1 : 0;
-}
 
 /* Loads the pictures of slides that do not pass (verdicts[slides]), if there are very many slides;
  * else all are loaded already. *bad grows by the number of slides whose result cannot be read. */
@@ -390,7 +390,7 @@ static int load_pictures(const struct report_setup *o, struct report_slides *s,
         r = stop_check(e) ? -1 : 0;
         if (r || verdicts[k] < REPORT_REVIEW)
             continue;
-        r = add_pictures(&s->slide[k], spool, &reread, e);
+        r = report_reread_pictures(&reread, &s->slide[k], spool, e);
         *bad += r > 0;
     }
     report_reread_end(&reread);
@@ -487,7 +487,7 @@ static void values_free(struct values *v)
 static int make_values(const struct report_setup *o, struct values *v, int64_t *bad, struct err *e)
 {
     if (check_targets(o, e) || report_limits_read(o->limits, &v->limits, e) ||
-        load_slides(o, &v->slides, &v->failures, &v->spool, bad, e) ||
+        load_slides(o, &v->slides, &v->failures, &v->spool, NULL, bad, e) ||
         report_group(o, &v->slides, &v->groups, e) ||
         report_read_failed(o, &v->slides, &v->failures, e))
         return -1;
@@ -522,14 +522,34 @@ static int write_values(const struct report_setup *o, struct values *v, int64_t 
     return write_all(&view, e);
 }
 
+/* Reads the results, and lets the program in Python do the rest. */
+static int run_python(const struct report_setup *o, struct values *v, int64_t *bad,
+                      int64_t verdicts[REPORT_VERDICTS], int *status, struct err *e)
+{
+    struct report_rows *rows = NULL;
+    struct report_python *python = check_targets(o, e) ? NULL : report_python_start(e);
+    int r = python ? load_slides(o, &v->slides, &v->failures, &v->spool, &rows, bad, e) ||
+                         report_read_failed(o, &v->slides, &v->failures, e)
+                   : -1;
+    if (!r) {
+        const struct report_python_input in = {o, &v->slides, &v->failures, rows, v->spool, *bad};
+        r = report_python_run(python, &in, bad, verdicts, status, e);
+    }
+    report_python_end(python);
+    report_rows_free(rows);
+    return r ? -1 : 0;
+}
+
 int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
-                 int64_t verdicts[REPORT_VERDICTS], struct err *e)
+                 int64_t verdicts[REPORT_VERDICTS], int *ended, struct err *e)
 {
     struct values v = {0};
-    *bad = 0;
+    *bad = *ended = 0;
     memset(verdicts, 0, REPORT_VERDICTS * sizeof *verdicts);
-    const int status =
-        make_values(setup, &v, bad, e) || write_values(setup, &v, bad, verdicts, e) ? -1 : 0;
+    const int status = report_python_is_chosen() ? run_python(setup, &v, bad, verdicts, ended, e)
+                       : make_values(setup, &v, bad, e) || write_values(setup, &v, bad, verdicts, e)
+                           ? -1
+                           : 0;
     *trouble = v.failures.trouble;
     values_free(&v);
     return status;
@@ -548,7 +568,7 @@ struct report_blur *report_blur_open(char *const *files, int n_files, struct err
     struct report_blur *b = memory_need(1, sizeof *b);
     struct values *v = &b->v;
     int64_t bad = 0;
-    if (!load_slides(&o, &v->slides, &v->failures, &v->spool, &bad, e) &&
+    if (!load_slides(&o, &v->slides, &v->failures, &v->spool, NULL, &bad, e) &&
         !report_group(&o, &v->slides, &v->groups, e) &&
         !report_score(&v->slides, &v->groups, NULL, &v->scores, e))
         return b;

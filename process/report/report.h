@@ -26,9 +26,10 @@
 
 /* Writes the page and what else is asked for. *bad gets the number of inputs that could not be
  * used (the page lists them), *trouble whether the machine was why for one of them, verdicts[] how
- * many slides have each; inputs without numbers fail. */
+ * many slides have each; inputs without numbers fail. *ended: the program in Python (report_python.h)
+ * has failed with this exit status, and said why; else 0. */
 int report_write(const struct report_setup *setup, int64_t *bad, bool *trouble,
-                 int64_t verdicts[REPORT_VERDICTS], struct err *e);
+                 int64_t verdicts[REPORT_VERDICTS], int *ended, struct err *e);
 
 /*
  * What a report of some results calls blurred, for other commands.

@@ -168,7 +168,7 @@ static int run(struct arguments *a, int argc, char **argv)
     struct err e = {0};
     int64_t bad, verdicts[REPORT_VERDICTS];
     bool trouble;
-    int first;
+    int first, ended;
     const int status = command_parse(&report_options, argc, argv, a, &first);
     if (status >= 0)
         return status;
@@ -199,8 +199,10 @@ static int run(struct arguments *a, int argc, char **argv)
     a->setup.n_words = argc - 1;
     a->setup.quiet = a->quiet;
     stop_catch_signals();
-    if (report_write(&a->setup, &bad, &trouble, verdicts, &e))
+    if (report_write(&a->setup, &bad, &trouble, verdicts, &ended, &e))
         return cli_failed(&e);
+    if (ended)
+        return ended;
     return finish(a, bad, trouble, verdicts, begun);
 }
 

@@ -8,6 +8,7 @@
 #include "process/draw/png_file.h"
 #include "process/draw/raster.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,24 @@ int report_pictures_keep(struct report_spool *s, struct report_picture *p, struc
     free(p->data);
     p->data = NULL;
     return 0;
+}
+
+void report_pictures_describe(const struct report_picture *p, FILE *f)
+{
+    if (!p) {
+        fputs("null", f);
+        return;
+    }
+    fprintf(f, "[%" PRId64, p->at);
+    for (int k = 0; k < TRIED; k++)
+        fprintf(f, ", %" PRIu32 ", %" PRIu32, p->bytes[k][MAP], p->bytes[k][THUMB]);
+    putc(']', f);
+}
+
+int report_spool_descriptor(struct report_spool *s)
+{
+    fflush(s->f);
+    return fileno(s->f);
 }
 
 /* --- maps --- */

@@ -34,6 +34,12 @@ int report_pictures_make(const struct report_spool *spool, const struct result_s
 int report_pictures_keep(struct report_spool *s, struct report_picture *p, struct err *e);
 void report_pictures_free(struct report_picture *p); /* NULL is fine */
 
+/* Writes where they are in the spool, for another program that reads it, as JSON: [AT, bytes of map
+ * and thumbnail of each size ...]; null: there are none. */
+void report_pictures_describe(const struct report_picture *p, FILE *f);
+/* The spool as a file, in which all pictures are that have been kept. */
+int report_spool_descriptor(struct report_spool *s);
+
 /* How many sizes each picture has: 0 is the largest. */
 int report_spool_sizes(const struct report_spool *s);
 /* Bytes that a slide's pictures of this size take in a page. */

@@ -1,6 +1,7 @@
 /* report_reread.c - reads slides a second time; see report_reread.h. */
 #include "process/report/numbers/report_reread.h"
 
+#include "common/base/cli.h"
 #include "common/result/result_read.h"
 
 static int changed(const struct report_reread *a, const struct report_slide *s, struct err *e)
@@ -38,6 +39,22 @@ int report_reread_load(struct report_reread *a, const struct report_slide *s, un
         return 0;
     result_slide_free(out);
     return changed(a, s, e);
+}
+
+int report_reread_pictures(struct report_reread *a, struct report_slide *s,
+                           struct report_spool *spool, struct err *e)
+{
+    struct result_slide loaded;
+    struct err why = {0};
+    if (report_reread_open(a, s, &why) ||
+        report_reread_load(a, s, REPORT_PARTS_OF_PICTURES, &loaded, &why)) {
+        cli_say("%s; it gets no pictures", why.msg);
+        return 1;
+    }
+    const int bad = report_pictures_make(spool, &loaded, &s->pictures, e) ||
+                    report_pictures_keep(spool, s->pictures, e);
+    result_slide_free(&loaded);
+    return bad ? -1 : 0;
 }
 
 void report_reread_end(struct report_reread *a)

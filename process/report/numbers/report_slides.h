@@ -37,6 +37,8 @@ struct report_slide {
     char *vendor; /* owned; "" if not known */
     char *failed; /* why its last run failed, after this result was made; owned; NULL: it did not */
     int64_t file; /* number of its result */
+    int64_t row;  /* of the table that has its numbers, for report_python.h */
+    bool in_table; /* that is its result itself */
     int64_t width, height, nx, ny, windows, damaged, missing, level;
     int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
     int64_t groups, groups_missing;          /* of the store */

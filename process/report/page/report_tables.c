@@ -128,8 +128,6 @@ int report_key(const struct report_view *r, FILE *f, struct err *e)
 
 /* --- MultiQC's custom content: a file that ends in _mqc.json --- */
 
-#define MULTIQC_HEAD "{\"id\": \"h5spec_"
-
 static void put_value(FILE *f, const char *name, double x)
 {
     if (isfinite(x))
@@ -179,7 +177,7 @@ static bool is_shown(int metric)
 static void put_statistics(const struct report_view *r, FILE *f)
 {
     char reasons[4096];
-    fputs(MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
+    fputs(REPORT_MULTIQC_HEAD "statistics\", \"plot_type\": \"generalstats\", \"pconfig\": [", f);
     put_text_columns(f);
     for (int m = 0; m < REPORT_NUMBERS; m++) {
         const struct report_metric *x = report_metric(m);
@@ -212,7 +210,7 @@ int report_multiqc(const struct report_view *r, struct err *e)
     if (mkdir(folder, 0777) && errno != EEXIST)
         return err_sys(e, "%s: cannot be made", folder);
     char *path = memory_print("%s/h5spec_statistics_mqc.json", folder);
-    int bad = text_file_check(path, MULTIQC_HEAD, "custom content made by h5spec", e) ||
+    int bad = text_file_check(path, REPORT_MULTIQC_HEAD, "custom content made by h5spec", e) ||
               text_file_begin(&t, path, e);
     if (!bad) {
         put_statistics(r, t.f);

@@ -12,6 +12,8 @@
 int report_csv(const struct report_view *r, FILE *f, struct err *e);
 /* --anonymous: which number is which slide, group or failure. */
 int report_key(const struct report_view *r, FILE *f, struct err *e);
+/* How the file begins. */
+#define REPORT_MULTIQC_HEAD "{\"id\": \"h5spec_"
 /* --multiqc: a file of custom content in its folder. */
 int report_multiqc(const struct report_view *r, struct err *e);
 
