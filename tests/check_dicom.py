@@ -247,15 +247,76 @@ def test_sparse_tiles():
     expect((pixels(path)[y:y + level.rows, x:x + level.cols] == 255).all(), "a missing tile is not background")
 
 
-def test_sparse_positions_that_are_no_grid():
+ORDERS = {  # of the frames in the file
+    "rows": lambda c, r: (r, c), "columns": lambda c, r: (c, r), "serpentine": lambda c, r: (r, -c if r % 2 else c),
+    "shuffled": lambda c, r: (c * 7 + r * 5) % 11 * 100 + c + 10 * r,
+}
+
+
+def test_frames_lie_where_they_say_unless_they_are_tiled_full():
+    """Four orders of the frames in every organization, with all frames and with some left out."""
     level = Level(svs())
-    order = level.places
-    for wrong in ([(0, 0)] + order[:-1], order[:-1] + [(level.across, 0)], order[:-1] + [(0.5, 0)],
-                  order[:-1] + [(-1, 0)]):
-        positions = [dicomfile.position(int(1 + c * level.cols), 1 + r * level.rows) for c, r in wrong]
-        rejected(one(sparse=order, change={0x52009230: sequence(0x52009230, *positions)}), "the positions of its frames")
-    rejected(one(sparse=order[:-1]), "the positions of its frames")
-    rejected(one(sparse=order, drop=[0x52009230]), "the positions of its frames")
+    whole, n = groups(store(svs(), "--codec", "jpeg")), len(level.tiles)
+    for (name, order), organization in itertools.product(ORDERS.items(), ("TILED_FULL", "TILED_SPARSE", "3D", " ")):
+        every = sorted(range(n), key=lambda k: order(*level.places[k]))
+        for some in (every, [k for k in every if k % 4 != 1]):
+            title = "%s, %s, %d frames" % (name, organization, len(some))
+            slide = one(sparse=[level.places[k] for k in some], frames=[level.tiles[k] for k in some], organization=organization)
+            if organization == "TILED_FULL" and len(some) < n:
+                rejected(slide, "it has 11 frames, but a picture of this size has 5 x 3 tiles")
+                continue
+            path, p, j = convert(slide, "--codec", "jpeg")
+            status, crcs = ([v for g in groups(path) for row in g[k] for v in row] for k in (0, 1))
+            right = [crc for g in whole for row in g[1] for crc in row]
+            if organization == "TILED_FULL":
+                expect(crcs == [right[k] for k in some], "%s: not in rows", title)
+            else:
+                expect(status == [int(k not in some) for k in range(n)], "%s: %s", title, status)
+                expect(all(crcs[k] == right[k] for k in some), "%s: tiles are shifted", title)
+            said = "TILED_FULL, but its frames state other places; read in rows" in p.err
+            expect(j["status"] == "done" and said == (organization == "TILED_FULL" and name != "rows"), "%s: %s", title, p.err)
+
+
+def test_frames_of_other_organizations_without_positions():
+    level = Level(svs())
+    dimensions = sequence(0x52009230, *(sequence(0x00209111, element(0x00209157, b"UL", struct.pack("<2I", 1, 1))) for _ in level.tiles))
+    for change in ({}, {0x52009230: dimensions}):
+        expect(groups(convert(one(organization="3D", change=change))[0]) == groups(store(svs())), "in rows")
+        rejected(one(organization="3D", frames=level.tiles[:-1], change=change), "it has 14 frames, but a picture of this size has 5 x 3 tiles")
+        rejected(one(organization="TILED_SPARSE", change=change), "frame 1 of 15 does not state where it lies; export the slide again")
+    single = Level(svs("--tile", "1024"))  # all frames share the position of a single one
+    shared = sequence(0x52009229, dicomfile.position(1, 1))
+    expect(groups(convert(one(single, organization="TILED_SPARSE", change={0x52009229: shared}))[0]) == groups(store(svs("--tile", "1024"))), "shared")
+
+
+def test_parts_of_other_organizations():
+    for organization in ("3D", "TILED_FULL"):
+        path = convert(parts(sparse=True, organization=organization)[0], "--codec", "jpeg")[0]
+        expect(groups(path) == groups(store(svs(), "--codec", "jpeg")), organization)
+
+
+def test_positions_that_cannot_be():
+    level = Level(svs())
+    good = [(1 + c * level.cols, 1 + r * level.rows) for c, r in level.places]
+    least, most = -2 ** 31, 2 ** 31 - 1
+    for organization, frame, at, words in (
+            ("TILED_SPARSE", 14, good[3], "frame 15 states column 721, row 1, where another frame lies; export the slide again"),
+            ("3D", 0, good[1], "frame 2 states column 241, row 1, where another frame lies"),
+            ("3D", 4, (1201, 1), "frame 5 states column 1201, row 1, outside the picture of 1000 x 700 px; export the slide again"),
+            ("TILED_SPARSE", 4, (1, 721), "frame 5 states column 1, row 721, outside the picture"),
+            ("3D", 2, (0, 0), "frame 3 states column 0, row 0, outside the picture"),
+            ("TILED_SPARSE", 2, (-239, 1), "frame 3 states column -239, row 1, outside the picture"),
+            ("3D", 2, (least, least), "frame 3 states column %d, row %d, outside the picture" % (least, least)),
+            ("3D", 2, (most, 1), "frame 3 states column %d, row 1, outside the picture" % most),
+            ("TILED_SPARSE", 7, (121, 1), "frame 8 states column 121, row 1, where no tile of 240 x 240 px begins"),
+            ("3D", 7, (1, 2), "frame 8 states column 1, row 2, where no tile of 240 x 240 px begins")):
+        where = [dicomfile.position(*(at if k == frame else p)) for k, p in enumerate(good)]
+        rejected(one(organization=organization, change={0x52009230: sequence(0x52009230, *where)}), words)
+    short = sequence(0x0048021a, us(0x0048021e, 1) + us(0x0048021f, 1))
+    for organization in ("TILED_SPARSE", "3D"):
+        for where in ([dicomfile.position(*p) for p in good[:-1]], [dicomfile.position(*p) for p in good[:-1]] + [short]):
+            rejected(one(organization=organization, change={0x52009230: sequence(0x52009230, *where)}),
+                     "frame 15 of 15 does not state where it lies; export the slide again")
 
 
 def sparse(side, n, frames):
@@ -512,6 +573,35 @@ def test_folder_of_many_slides_is_opened_in_linear_time():
         return opens(folder, (WSI2H5, "-q", "-j", "2", "--codec", "jpeg", "-o", tmp("out"), folder))
     few, many = count(10), count(40)
     expect(many <= 8 * few and many <= 12 * 40, "10 slides: %d opens, 40 slides: %d", few, many)
+
+
+IMAGE_TYPES = (  # of a file, what it shows
+    ("ORIGINAL\\PRIMARY\\VOLUME\\NONE", "level"), ("DERIVED\\PRIMARY\\VOLUME\\RESAMPLED", "level"), ("ORIGINAL\\PRIMARY\\VOLUME", "level"),
+    ("DERIVED\\SECONDARY\\VOLUME\\NONE", "level"), ("ORIGINAL\\PRIMARY\\VOLUME\\SCANNED", "level"), ("\\\\VOLUME", "level"),
+    ("ORIGINAL\\PRIMARY\\VOLUME\\NONE\\SECTION", "level"), (" ORIGINAL \\PRIMARY \\ VOLUME \\NONE", "level"),
+    ("\\".join(["ORIGINALORIGINAL", "PRIMARY", "VOLUME"] + 6 * ["NONENONENONENONE"]), "level"),
+    ("ORIGINAL\\PRIMARY\\THUMBNAIL\\RESAMPLED", "thumbnail"), ("DERIVED\\SECONDARY\\THUMBNAIL", "thumbnail"),
+    ("ORIGINAL\\PRIMARY\\LABEL\\NONE", "other"), ("ORIGINAL\\PRIMARY\\LABEL", "other"), ("DERIVED\\PRIMARY\\OVERVIEW\\VOLUME", "other"),
+    ("ORIGINAL\\PRIMARY\\LOCALIZER\\RESAMPLED", "other"), ("VOLUME\\VOLUME\\LABEL\\VOLUME", "other"),
+    ("ORIGINAL\\PRIMARY", "none"), ("ORIGINAL\\VOLUME", "none"), ("VOLUME", "none"), ("ORIGINAL\\PRIMARY\\VOLUMES\\NONE", "none"),
+)
+
+
+def test_the_third_value_of_image_type_says_what_a_picture_shows():
+    small = Level(svs("--seed", "3", size="500x350"))
+    for kind, shown in IMAGE_TYPES:
+        slide = one()
+        write(os.path.join(os.path.dirname(slide), "b.dcm"), instance(small, image_type=kind, sop="1.2.3.2"))
+        with h5py.File(convert(slide)[0], "r") as f:
+            size, thumbnail = f["properties"].attrs["openslide.level-count"], f["associated/thumbnail"].shape
+        expect((size, thumbnail) == ("2" if shown == "level" else "1", (350, 500, 3) if shown == "thumbnail" else (22, 32, 3)), "%s: %s %s", kind,
+               size, thumbnail)
+        alone = one(image_type=kind)
+        if shown != "level":
+            rejected(alone, "its folder has no level of the slide, only other pictures: no ImageType has VOLUME as its third value (", kind)
+            continue
+        p = convert(alone)[1]
+        expect(("its level 0 is not in the folder" in p.err) == kind.endswith("RESAMPLED"), "%s: %s", kind, p.err)
 
 
 def test_slide_without_its_level_0_is_whole():

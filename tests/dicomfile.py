@@ -137,8 +137,9 @@ def position(x, y, z=None):
 
 
 def instance(level, *, image_type="ORIGINAL\\PRIMARY\\VOLUME\\NONE", series="1.2.3", sop="1.2.3.1", table="basic", split=1,
-             mpp=0.25, sparse=None, frames=None, closed=True, change=None, label="NO", icc=b"", pixels=None, drop=()):
-    """The bytes of a file. `change` maps a tag to the element in its place; `sparse` lists (column, row) of each frame."""
+             mpp=0.25, sparse=None, organization=None, frames=None, closed=True, change=None, label="NO", icc=b"", pixels=None, drop=()):
+    """The bytes of a file. `change` maps a tag to the element in its place; `sparse` lists (column, row) of each frame, which is TILED_SPARSE
+    unless `organization` names another one."""
     frames = level.tiles if frames is None else frames
     optical = element(0x00480112, b"DS", "20")
     if icc:
@@ -158,7 +159,7 @@ def instance(level, *, image_type="ORIGINAL\\PRIMARY\\VOLUME\\NONE", series="1.2
         0x0020000e: element(0x0020000e, b"UI", series),
         0x00200010: element(0x00200010, b"SH", "CANARYSTUDY"),
         0x00204000: element(0x00204000, b"LT", "CANARYCOMMENT"),
-        0x00209311: element(0x00209311, b"CS", "TILED_FULL" if sparse is None else "TILED_SPARSE"),
+        0x00209311: element(0x00209311, b"CS", organization or ("TILED_FULL" if sparse is None else "TILED_SPARSE")),
         0x00280002: us(0x00280002, 3),
         0x00280004: element(0x00280004, b"CS", level.photometric),
         0x00280006: us(0x00280006, 0),

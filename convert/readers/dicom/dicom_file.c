@@ -325,7 +325,7 @@ static bool is_uid(const char *text)
     return text[0] && text[strspn(text, "0123456789.")] == 0;
 }
 
-static bool type_is(const struct dicom_instance *i, int number, const char *word);
+static bool shows(const struct dicom_instance *i, const char *flavour);
 
 /* The head of a file, up to its series. */
 struct belonging {
@@ -334,6 +334,14 @@ struct belonging {
     bool is_list;               /* a DICOMDIR */
 };
 
+/* The value as text, cut when it is longer than the room for it. */
+static void take_words(struct dicom_file *f, const struct dicom_element *e, char *out, size_t size)
+{
+    struct dicom_element head = *e;
+    head.length = e->length < size ? e->length : (uint32_t)size - 1;
+    dicom_file_text(f, &head, out, size);
+}
+
 static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct dicom_element *e,
                                    const struct dicom_path *p)
 {
@@ -341,7 +349,7 @@ static enum dicom_step take_series(void *ctx, struct dicom_file *f, const struct
     (void)p;
     b->is_list |= e->tag >> 16 == 0x0004;
     if (e->tag == DICOM_TAG(0x0008, 0x0008))
-        dicom_file_text(f, e, b->kind.type, sizeof b->kind.type);
+        take_words(f, e, b->kind.type, sizeof b->kind.type);
     if (e->tag == DICOM_TAG(0x0008, 0x0016))
         dicom_file_text(f, e, b->kind.sop_class, sizeof b->kind.sop_class);
     if (e->tag < SERIES)
@@ -358,7 +366,7 @@ static bool is_no_level(const struct dicom_instance *i)
     static const char *const words[] = {"LABEL", "OVERVIEW", "THUMBNAIL", "LOCALIZER"};
     bool is = i->sop_class[0] && !dicom_instance_is_slide(i);
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        is = is || type_is(i, 2, words[k]);
+        is = is || shows(i, words[k]);
     return is;
 }
 
@@ -386,7 +394,8 @@ enum { LEAST_TILE = 8, MOST_TILE = 4096, ABSENT = -2 };
 /* --- the values that are read --- */
 
 enum kind {
-    TEXT, /* char [size] */
+    TEXT,  /* char [size] */
+    WORDS, /* the same, cut when it is longer */
     U16,
     U32,      /* int64_t */
     INTEGER,  /* int64_t, written as text */
@@ -411,7 +420,7 @@ static const struct field {
     enum kind kind;
     size_t offset, size;
 } fields[] = {
-    {{DICOM_TAG(0x0008, 0x0008)}, TEXT, IN(type)},
+    {{DICOM_TAG(0x0008, 0x0008)}, WORDS, IN(type)},
     {{DICOM_TAG(0x0008, 0x0016)}, TEXT, IN(sop_class)},
     {{DICOM_TAG(0x0008, 0x0018)}, TEXT, IN(sop)},
     {{DICOM_TAG(0x0008, 0x0019)}, TEXT, IN(pyramid)},
@@ -491,6 +500,7 @@ static void take(struct dicom_instance *i, const struct field *field, struct dic
     void *out = (char *)i + field->offset;
     switch (field->kind) {
     case TEXT: dicom_file_text(f, e, out, field->size); break;
+    case WORDS: take_words(f, e, out, field->size); break;
     case INTEGER:
         if (dicom_file_text(f, e, text, sizeof text))
             *(int64_t *)out = integer(text);
@@ -581,17 +591,19 @@ void dicom_instance_type(const struct dicom_instance *i, int number, char *out)
     const char *s = i->type;
     for (; number > 0 && s; number--)
         s = (s = strchr(s, '\\')) ? s + 1 : NULL;
-    const size_t n = s ? strcspn(s, "\\") : 0;
-    memcpy(out, s ? s : "", n < DICOM_WORD ? n : 0);
+    s = s ? s + strspn(s, " ") : "";
+    const size_t n = strcspn(s, "\\ ");
+    memcpy(out, s, n < DICOM_WORD ? n : 0);
     out[n < DICOM_WORD ? n : 0] = 0;
-    out[strcspn(out, " ")] = 0;
 }
 
-static bool type_is(const struct dicom_instance *i, int number, const char *word)
+/* The third value of ImageType says what a picture of a slide shows; the others do not (PS3.3,
+ * C.8.12.4.1.1). */
+static bool shows(const struct dicom_instance *i, const char *flavour)
 {
     char text[DICOM_WORD];
-    dicom_instance_type(i, number, text);
-    return !strcmp(text, word);
+    dicom_instance_type(i, 2, text);
+    return !strcmp(text, flavour);
 }
 
 bool dicom_instance_is_slide(const struct dicom_instance *i)
@@ -606,14 +618,12 @@ bool dicom_instance_is_deflated(const struct dicom_instance *i)
 
 bool dicom_instance_is_level(const struct dicom_instance *i)
 {
-    return dicom_instance_is_slide(i) && type_is(i, 1, "PRIMARY") && type_is(i, 2, "VOLUME") &&
-           (type_is(i, 3, "NONE") || type_is(i, 3, "RESAMPLED"));
+    return dicom_instance_is_slide(i) && shows(i, "VOLUME");
 }
 
 bool dicom_instance_is_thumbnail(const struct dicom_instance *i)
 {
-    return dicom_instance_is_slide(i) && type_is(i, 1, "PRIMARY") && type_is(i, 2, "THUMBNAIL") &&
-           !strcmp(i->label_in_image, "NO");
+    return dicom_instance_is_slide(i) && shows(i, "THUMBNAIL") && !strcmp(i->label_in_image, "NO");
 }
 
 const char *dicom_instance_syntax(const struct dicom_instance *i)

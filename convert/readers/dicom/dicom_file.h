@@ -112,7 +112,7 @@ bool dicom_detects(const char *path);
  * Nothing that identifies a person, a time or an operator is read.
  */
 
-enum { DICOM_WORD = 17, DICOM_TYPE = 80 }; /* a code string has at most 16 characters */
+enum { DICOM_WORD = 17, DICOM_TYPE = 81 }; /* a code string has at most 16 characters */
 
 /* Where a value lies in the file. */
 struct dicom_place {
@@ -121,7 +121,7 @@ struct dicom_place {
 
 struct dicom_instance {
     char syntax[DICOM_UID], sop_class[DICOM_UID], sop[DICOM_UID], series[DICOM_UID];
-    char type[DICOM_TYPE];           /* ImageType: four words, separated by \ */
+    char type[DICOM_TYPE];           /* ImageType: words separated by \, the first few */
     char photometric[DICOM_WORD];    /* "RGB", "YBR_FULL_422" ... */
     char organization[DICOM_WORD];   /* "TILED_FULL", "TILED_SPARSE", or "" */
     char label_in_image[DICOM_WORD]; /* "YES", "NO", or "" */

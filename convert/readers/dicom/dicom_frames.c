@@ -231,39 +231,37 @@ static int find_frames(struct frames *f, uint64_t *room, struct err *problem, st
 #define POSITION DICOM_TAG(0x0048, 0x021a)
 #define POSITION_COLUMN DICOM_TAG(0x0048, 0x021e)
 #define POSITION_ROW DICOM_TAG(0x0048, 0x021f)
+#define SHARED DICOM_TAG(0x5200, 0x9229)
 #define PER_FRAME DICOM_TAG(0x5200, 0x9230)
-
 #define Z_OFFSET DICOM_TAG(0x0040, 0x074a)
 
 struct tiles {
     int64_t cols, rows;
     struct tile_place *places; /* [rows][cols] */
-    bool sparse;               /* the frames of all parts state their positions */
     int64_t outside;           /* frames that are not in their file */
+    bool contradicts;          /* TILED_FULL, but a frame states another place */
 };
 
-/* Reads the positions of the frames of a part, TILED_SPARSE. */
+/* Where the frames of a part say that they lie: PlanePositionSlideSequence, one per frame. */
 struct positions {
-    const struct frames *frames;
-    struct tiles *tiles;
-    int64_t next;       /* frame whose position is read */
-    int64_t x, y;       /* of it, from 1; 0 when not known yet */
+    const struct dicom_instance *i;
+    int64_t (*at)[2];   /* [i->frames]: column and row of its first pixel, from 1; NULL: none */
+    int64_t stated;     /* frames that state both */
     char z[DICOM_WORD]; /* of the frames, "" when not known yet */
-    bool bad, several_planes;
+    bool several_planes;
 };
 
-/* Puts the frame whose position has been read into its place. */
-static void place_frame(struct positions *p)
+static const int64_t ABSENT = INT64_MIN; /* a column or a row that is not stated */
+
+static bool is_full(const struct dicom_instance *i)
 {
-    const struct dicom_instance *i = p->frames->i;
-    struct tiles *t = p->tiles;
-    const int64_t col = (p->x - 1) / i->cols, row = (p->y - 1) / i->rows;
-    p->bad = p->x < 1 || p->y < 1 || (p->x - 1) % i->cols || (p->y - 1) % i->rows ||
-             col >= t->cols || row >= t->rows || t->places[row * t->cols + col].bytes;
-    if (!p->bad)
-        t->places[row * t->cols + col] = p->frames->places[p->next];
-    p->next++;
-    p->x = p->y = 0;
+    return !strcmp(i->organization, "TILED_FULL");
+}
+
+/* Do the positions place the frames? */
+static bool is_by_position(const struct positions *p)
+{
+    return !strcmp(p->i->organization, "TILED_SPARSE") || (!is_full(p->i) && p->stated > 0);
 }
 
 static void take_z(struct positions *p, struct dicom_file *f, const struct dicom_element *e)
@@ -275,52 +273,106 @@ static void take_z(struct positions *p, struct dicom_file *f, const struct dicom
     memcpy(p->z, z, sizeof z);
 }
 
+/* The position of a single frame may be among what all frames share. */
 static enum dicom_step take_position(void *ctx, struct dicom_file *f, const struct dicom_element *e,
                                      const struct dicom_path *path)
 {
     struct positions *p = ctx;
     uint8_t number[4];
-    if (p->bad || e->tag == DICOM_PIXELS)
+    if (e->tag == DICOM_PIXELS)
         return DICOM_STOP;
-    if (path->depth < 2)
-        return e->tag == (path->depth ? POSITION : PER_FRAME) ? DICOM_ENTER : DICOM_SKIP;
-    if (path->depth == 2 && e->tag == Z_OFFSET)
+    if (path->depth == 0)
+        return e->tag == PER_FRAME || (e->tag == SHARED && p->i->frames == 1) ? DICOM_ENTER
+                                                                              : DICOM_SKIP;
+    if (path->depth == 1)
+        return e->tag == POSITION ? DICOM_ENTER : DICOM_SKIP;
+    if (e->tag == Z_OFFSET)
         take_z(p, f, e);
-    if (path->depth != 2 || path->items[0] != p->next || e->length != 4 ||
+    const bool is_column = e->tag == POSITION_COLUMN, is_row = e->tag == POSITION_ROW;
+    const int64_t frame = path->items[0];
+    if ((!is_column && !is_row) || frame >= p->i->frames || e->length != 4 ||
         !dicom_file_bytes(f, e->at, number, sizeof number))
         return DICOM_SKIP;
-    if (e->tag == POSITION_COLUMN)
-        p->x = (int32_t)dicom_u32(number);
-    if (e->tag == POSITION_ROW)
-        p->y = (int32_t)dicom_u32(number);
-    if (e->tag == POSITION_ROW && p->next < p->frames->n)
-        place_frame(p);
+    p->at[frame][is_row] = (int32_t)dicom_u32(number);
+    p->stated += is_row && p->at[frame][0] != ABSENT; /* the column comes first */
     return DICOM_SKIP;
 }
 
-/* TILED_SPARSE. */
-static int place_frames(const struct frames *f, struct tiles *t, const struct slide_file *from,
-                        struct err *e)
+/* Reads what the frames of a part state. What those of TILED_FULL state is not needed. */
+static int read_positions(const struct dicom_part *part, struct positions *p, struct err *e)
 {
     struct dicom_file file;
-    struct positions p = {.frames = f, .tiles = t};
-    const bool good = dicom_file_open(&file, from) && dicom_file_walk(&file, take_position, &p);
+    const size_t n = (size_t)part->instance.frames;
+    *p = (struct positions){.i = &part->instance};
+    if (n > 1 && part->instance.frame_positions.bytes == 0)
+        return 0;
+    if (!(p->at = memory_try(n, sizeof *p->at, e)))
+        return -1;
+    for (size_t k = 0; k < n; k++)
+        p->at[k][0] = p->at[k][1] = ABSENT;
+    const bool good =
+        dicom_file_open(&file, part->file) && dicom_file_walk(&file, take_position, p);
     errno = file.code;
     if (file.code)
         return err_sys(e, "cannot read the positions of its frames");
-    if (p.several_planes)
+    if (is_full(p->i))
+        return 0;
+    if (!good)
+        return err_set(e, "damaged: the positions of its frames cannot be read; copy the file "
+                          "again");
+    if (p->several_planes)
         return err_set(e, "its frames lie in several focal planes; export the plane that is to be "
                           "converted as a series of its own");
-    if (good && !p.bad && p.next == f->n)
-        return 1;
-    return err_set(e,
-                   "the positions of its frames are missing, or are not those of a grid of tiles");
+    return 0;
 }
 
-static bool is_sparse(const struct dicom_instance *i)
+/*
+ * Puts the frames of a part into their tiles: where they say that they lie, unless the organization
+ * is TILED_FULL or none of them says so; then in rows, one after the other. Tiles without a frame
+ * are missing.
+ */
+static int place_frames(const struct frames *f, const struct positions *p, struct tiles *t,
+                        struct err *e)
 {
-    return !strcmp(i->organization, "TILED_SPARSE") ||
-           (!i->organization[0] && i->frame_positions.bytes > 0);
+    const struct dicom_instance *i = f->i;
+    const int64_t first = i->concatenation[0] ? i->first_frame : 0;
+    for (int64_t k = 0; k < f->n; k++) {
+        const int64_t x = p->at ? p->at[k][0] : ABSENT, y = p->at ? p->at[k][1] : ABSENT;
+        int64_t tile = first + k;
+        if (!is_by_position(p)) {
+            if (tile < 0 || tile >= t->cols * t->rows)
+                return err_set(e, "damaged: its frames are more than the picture's tiles; copy the "
+                                  "file again");
+            t->contradicts |= x != ABSENT && x != tile % t->cols * i->cols + 1;
+            t->contradicts |= y != ABSENT && y != tile / t->cols * i->rows + 1;
+        } else {
+            if (x == ABSENT || y == ABSENT)
+                return err_set(e,
+                               "frame %" PRId64 " of %" PRId64
+                               " does not state where it lies; export the slide again",
+                               k + 1, f->n);
+            if (x < 1 || y < 1 || x > i->width || y > i->height)
+                return err_set(e,
+                               "frame %" PRId64 " states column %" PRId64 ", row %" PRId64
+                               ", outside the picture of %" PRId64 " x %" PRId64
+                               " px; export the slide again",
+                               k + 1, x, y, i->width, i->height);
+            if ((x - 1) % i->cols || (y - 1) % i->rows)
+                return err_set(e,
+                               "frame %" PRId64 " states column %" PRId64 ", row %" PRId64
+                               ", where no tile of %" PRId64 " x %" PRId64
+                               " px begins; export the slide with its tiles on a grid",
+                               k + 1, x, y, i->cols, i->rows);
+            tile = (y - 1) / i->rows * t->cols + (x - 1) / i->cols;
+            if (t->places[tile].offset > 0)
+                return err_set(e,
+                               "frame %" PRId64 " states column %" PRId64 ", row %" PRId64
+                               ", where another frame lies; export the slide again",
+                               k + 1, x, y);
+        }
+        t->places[tile] = f->places[k];
+    }
+    return 1;
 }
 
 /* Makes places that no file holds, and empty frames, recognisable, and names the file of the rest.
@@ -355,19 +407,8 @@ static int read_frames(struct frames *f, struct err *problem, struct err *e)
     return r;
 }
 
-/* TILED_FULL. */
-static int put_frames(const struct frames *f, struct tiles *t, struct err *e)
-{
-    const int64_t n = t->cols * t->rows, first = f->i->concatenation[0] ? f->i->first_frame : 0;
-    if (first < 0 || f->n > n || first > n - f->n)
-        return err_set(e, "damaged: its frames are more than the picture's tiles; copy the file "
-                          "again");
-    memcpy(t->places + first, f->places, (size_t)f->n * sizeof *f->places);
-    return 1;
-}
-
-static int read_part(const struct dicom_part *p, int number, struct tiles *t, struct err *problem,
-                     struct err *e)
+static int read_part(const struct dicom_part *p, int number, const struct positions *stated,
+                     struct tiles *t, struct err *problem, struct err *e)
 {
     const struct dicom_instance *i = &p->instance;
     struct frames f = {.i = i, .n = i->frames};
@@ -376,10 +417,8 @@ static int read_part(const struct dicom_part *p, int number, struct tiles *t, st
     int r = good ? read_frames(&f, problem, e) : err_sys(e, "cannot read its header");
     if (r > 0)
         settle_frames(&f, number, t);
-    if (r > 0 && t->sparse)
-        r = place_frames(&f, t, p->file, e);
-    else if (r > 0)
-        r = put_frames(&f, t, e);
+    if (r > 0)
+        r = place_frames(&f, stated, t, e);
     const int code = errno;
     free(f.places);
     errno = code;
@@ -396,17 +435,28 @@ static int lack_part(const struct dicom_instance *i, int64_t from, int64_t to, s
                    from + 1, to, i->width, i->height);
 }
 
-/* Do the frames of the parts follow each other, from the first to the last? */
-static int check_parts(const struct dicom_part *parts, int n, const struct tiles *t, struct err *e)
+/* Are the numbers of frames such that the files can hold them? */
+static int check_counts(const struct dicom_part *parts, int n, struct err *e)
 {
-    const struct dicom_instance *i = &parts[0].instance;
-    int64_t frames = 0;
-    for (int k = 0; k < n; frames += parts[k++].instance.frames) {
+    for (int k = 0; k < n; k++) {
         const struct dicom_instance *p = &parts[k].instance;
         if (p->frames < 1 || (uint64_t)p->frames > p->bytes / HEAD)
             return err_set(e, "damaged: it states %" PRId64 " frames; copy the file again",
                            p->frames);
-        if (is_sparse(p) != t->sparse)
+    }
+    return 1;
+}
+
+/* Do the frames of the parts follow each other, from the first to the last? */
+static int check_parts(const struct dicom_part *parts, int n, const struct positions *stated,
+                       const struct tiles *t, struct err *e)
+{
+    const struct dicom_instance *i = &parts[0].instance;
+    const bool by_position = is_by_position(&stated[0]);
+    int64_t frames = 0;
+    for (int k = 0; k < n; frames += parts[k++].instance.frames) {
+        const struct dicom_instance *p = &parts[k].instance;
+        if (is_by_position(&stated[k]) != by_position)
             return err_set(e,
                            "damaged: of the files of its level of %" PRId64 " x %" PRId64
                            " px some state where their frames lie, others do not; copy the files "
@@ -425,7 +475,7 @@ static int check_parts(const struct dicom_part *parts, int n, const struct tiles
                        "its level of %" PRId64 " x %" PRId64 " px has %" PRId64
                        " files, of which only %d are in the folder; copy all of them there",
                        i->width, i->height, i->parts, n);
-    if (t->sparse || (t->rows <= frames / t->cols && t->rows * t->cols == frames))
+    if (by_position || (t->rows <= frames / t->cols && t->rows * t->cols == frames))
         return 1;
     if (i->concatenation[0] && t->rows > frames / t->cols)
         return lack_part(i, frames, t->rows * t->cols, e);
@@ -452,24 +502,36 @@ static int make_places(const struct dicom_part *parts, int n, struct tiles *t, s
 }
 
 int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,
-                      struct err *problem, struct err *e)
+                      struct dicom_frames_said *said, struct err *e)
 {
     const struct dicom_instance *i = &parts[0].instance;
-    struct tiles t = {
-        .cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i), .sparse = is_sparse(i)};
+    struct tiles t = {.cols = dicom_frames_cols(i), .rows = dicom_frames_rows(i)};
+    struct positions *stated = memory_need((size_t)n, sizeof *stated);
     *bad = n == 1 ? 0 : -1;
-    int r = check_parts(parts, n, &t, e);
+    int r = check_counts(parts, n, e);
+    for (int k = 0; k < n && r > 0; k++)
+        if (read_positions(&parts[k], &stated[k], e))
+            r = -1, *bad = k;
+    if (r > 0)
+        r = check_parts(parts, n, stated, &t, e);
     if (r > 0)
         r = make_places(parts, n, &t, e);
     for (int k = 0; k < n && r > 0; k++)
-        if ((r = read_part(&parts[k], k, &t, problem, e)) <= 0)
+        if ((r = read_part(&parts[k], k, &stated[k], &t, &said->problem, e)) <= 0)
             *bad = k;
+    if (r > 0 && t.contradicts)
+        err_set(&said->note,
+                "TILED_FULL, but its frames state other places; read in rows, as TILED_FULL says; "
+                "check the picture");
     if (r > 0 && 2 * t.outside > t.cols * t.rows) /* a file that lacks so much is rejected */
         r = err_set(e,
                     "damaged: %" PRId64 " of %" PRId64
                     " tiles lie beyond the end of the file; copy the file again",
                     t.outside, t.cols * t.rows);
     const int code = errno;
+    for (int k = 0; k < n; k++)
+        free(stated[k].at);
+    free(stated);
     *places = r > 0 ? t.places : NULL;
     if (r <= 0)
         free(t.places);

@@ -6,9 +6,10 @@
  * the streams show where frames begin. No tile may be shifted: if frames are missing and
  * nobody knows which, the file is damaged.
  *
- * The frames of TILED_FULL are the tiles in row-major order. Those of TILED_SPARSE state their
- * position; tiles without a frame are missing. A file cannot state more tiles than a TIFF file of
- * its size could list.
+ * The frames of TILED_FULL are the tiles in row-major order. In every other organization (sparse,
+ * 3D, or none stated) frames lie where they say, in any order, and tiles without a frame are
+ * missing; without positions they are those of TILED_FULL, unless it is TILED_SPARSE. A file cannot
+ * state more tiles than a TIFF file of its size could list.
  */
 #ifndef WSI_DICOM_FRAMES_H
 #define WSI_DICOM_FRAMES_H
@@ -25,15 +26,20 @@
 int64_t dicom_frames_cols(const struct dicom_instance *i);
 int64_t dicom_frames_rows(const struct dicom_instance *i);
 
+/* What there is to say of a level that can be read; starts as {0}. */
+struct dicom_frames_said {
+    struct err problem; /* a table of offsets is damaged; the items say the same */
+    struct err note;    /* frames of TILED_FULL state other places */
+};
+
 /*
  * The level in n parts, in the order of their frames. 1: *places [rows][cols] says where the items
- * of each tile lie, heads included; to be free()d. `problem` is set if a table of offsets is
- * damaged; the items say the same. 0: a kind of tiling that this does not read; e says which. -1:
- * damaged, a part is missing, or it cannot be read now: errno. *bad is the part that the message
- * is about, or -1.
+ * of each tile lie, heads included; to be free()d. 0: a kind of tiling that this does not read; e
+ * says which. -1: damaged, a part is missing, or it cannot be read now: errno. *bad is the part
+ * that the message is about, or -1.
  */
 int dicom_frames_read(const struct dicom_part *parts, int n, struct tile_place **places, int *bad,
-                      struct err *problem, struct err *e);
+                      struct dicom_frames_said *said, struct err *e);
 
 /* Joins the fragments in the items bytes[*n] to a frame of *n bytes at bytes[0], without padding
  * behind its end. False: they are damaged. */

@@ -419,7 +419,10 @@ int dicom_slide_find(struct dicom_slide *s, const struct slide_file *file, struc
     if (r > 0)
         r = add_siblings(s, file->path, i.series, e);
     if (r > 0 && s->n == 0) {
-        err_set(e, "its folder has no level of the slide, only other pictures");
+        err_set(e,
+                "its folder has no level of the slide, only other pictures: no ImageType has "
+                "VOLUME as its third value (%s of this file)",
+                i.type[0] ? i.type : "none");
         r = 0;
     }
     if (r <= 0)

@@ -151,7 +151,8 @@ static struct tile_format format_of(const struct dicom_instance *i)
 
 /* The tiles of a level, or of the thumbnail. As dicom_frames_read. */
 static int open_tiles(const struct dicom_level *l, int threads, struct tile_place **places,
-                      struct tile_file **tiles, int *bad, struct err *problem, struct err *e)
+                      struct tile_file **tiles, int *bad, struct dicom_frames_said *said,
+                      struct err *e)
 {
     const struct dicom_instance *i = dicom_slide_instance(l);
     const struct slide_file *others[TILE_FILES];
@@ -162,7 +163,7 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
                           .n_others = l->n - 1,
                           .unwrap = dicom_instance_is_native(i) ? NULL : dicom_frames_join,
                           .background = {255, 255, 255}};
-    const int r = dicom_frames_read(l->parts, l->n, places, bad, problem, e);
+    const int r = dicom_frames_read(l->parts, l->n, places, bad, said, e);
     g.places = *places;
     for (int k = 1; k < l->n; k++)
         others[k - 1] = l->parts[k].file;
@@ -171,7 +172,7 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
     return r;
 }
 
-static void describe(struct dicom_reader *d, int64_t level)
+static void describe(struct dicom_reader *d, int64_t level, const struct dicom_frames_said *said)
 {
     const struct dicom_instance *i = dicom_slide_instance(&d->files.levels[level]);
     const struct dicom_instance *base = dicom_slide_instance(&d->files.levels[0]);
@@ -202,11 +203,13 @@ static void describe(struct dicom_reader *d, int64_t level)
         d->info.downsamples[k] = dicom_slide_downsample(&d->files, k);
     dicom_instance_mpp(base, &d->info.mpp_x, &d->info.mpp_y);
     sha256_text(base->series, strlen(base->series) + 1, d->info.quickhash);
+    int n = snprintf(d->info.note, sizeof d->info.note, "%.120s", said->note.msg);
     if (dicom_slide_lacks_base(&d->files))
-        snprintf(d->info.note, sizeof d->info.note,
-                 "the file of its level 0 is not in the folder; level 0 of the store is the "
+        snprintf(d->info.note + n, sizeof d->info.note - (size_t)n,
+                 "%sthe file of its level 0 is not in the folder; level 0 of the store is the "
                  "largest that is, resampled to %" PRId64 " x %" PRId64 " px of %.4g um",
-                 base->width, base->height, d->info.mpp_x);
+                 n ? "; " : "", base->width, base->height, d->info.mpp_x);
+    snprintf(d->info.problem, sizeof d->info.problem, "%.200s", said->problem.msg);
 }
 
 /* Can the level be read directly? As slide_reader.open. */
@@ -227,14 +230,12 @@ static int check_level(const struct dicom_slide *s, int64_t level, struct err *e
 
 static int open_level(struct dicom_reader *d, int64_t level, int threads, struct err *e)
 {
-    struct err problem = {0};
+    struct dicom_frames_said said = {0};
     const struct dicom_level *l = &d->files.levels[level];
     int bad;
-    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &bad, &problem, e);
+    const int r = open_tiles(l, threads, &d->places, &d->common.tiles, &bad, &said, e);
     if (r > 0)
-        describe(d, level);
-    if (r > 0 && problem.msg[0])
-        snprintf(d->info.problem, sizeof d->info.problem, "%.200s", problem.msg);
+        describe(d, level, &said);
     if (r < 0 && bad >= 0 && l->parts[bad].file != d->file)
         err_add(e, "%s of its series", path_base_name(l->parts[bad].file->path));
     return r;
@@ -362,12 +363,12 @@ static int dicom_thumbnail(struct slide *s, uint8_t **rgb, int64_t *width, int64
     const struct dicom_instance *i = l->n > 0 ? dicom_slide_instance(l) : NULL;
     struct tile_place *places = NULL;
     struct tiled_slide t = {.tiles = NULL};
-    struct err problem;
+    struct dicom_frames_said said = {0};
     int bad;
     if (!i || i->width < 1 || i->height < 1 || i->width > MOST_THUMBNAIL / i->height)
         return 0;
     errno = 0;
-    int r = open_tiles(l, 1, &places, &t.tiles, &bad, &problem, e);
+    int r = open_tiles(l, 1, &places, &t.tiles, &bad, &said, e);
     if (r < 0 && !slide_may_pass(errno))
         r = SLIDE_DAMAGED;
     uint8_t *tile = r > 0 ? memory_try(3, (size_t)(i->cols * i->rows), e) : NULL;
