@@ -455,6 +455,9 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (make_any_store(c, target, &report->store_bytes, e))
         return err_add(e, "%s to %s", c->path, target);
     report->info = c->info;
+    if (c->slide->reader->refusal && c->info.tiles_damaged > 0)
+        snprintf(report->refusal, sizeof report->refusal, "%.159s",
+                 c->slide->reader->refusal(c->slide));
     return 0;
 }
 

@@ -28,7 +28,8 @@ struct convert_report {
     struct store_info info; /* of the store */
     int64_t store_bytes;
     double seconds;
-    char note[256]; /* what the user should know of the slide although nothing is wrong, or "" */
+    char refusal[160]; /* what the decoder says of the first tile that it refused, or "" */
+    char note[256];    /* what the user should know of the slide although nothing is wrong, or "" */
     enum convert_image image;
     bool was_stale;          /* replaced a store of the slide as it was before the slide changed */
     char other_options[160]; /* rejected for them alone: the store was made "with --gray"; or "" */

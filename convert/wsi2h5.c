@@ -112,13 +112,18 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* Writes what is damaged into *e. False when nothing is. */
-static bool describe_damage(const struct outcome *i, const struct store_info *s, struct err *e)
+/* Writes what is damaged into *e. False when nothing is. A tile that the decoder refuses can be as
+ * its scanner wrote it. */
+static bool describe_damage(const struct outcome *i, const struct convert_report *p, struct err *e)
 {
+    const struct store_info *s = &p->info;
+    const bool refused = p->refusal[0];
     if (s->tiles_damaged > 0)
         err_set(e,
-                "%s: %" PRId64 " damaged tile%s, filled with the background; copy the slide again",
-                i->path, s->tiles_damaged, plural(s->tiles_damaged));
+                "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
+                "again%s",
+                i->path, s->tiles_damaged, plural(s->tiles_damaged), refused ? " (" : "",
+                p->refusal, refused ? ")" : "", refused ? ", or export it again" : "");
     return s->tiles_damaged > 0;
 }
 
@@ -178,7 +183,7 @@ static void outcomes_slide(struct outcomes *r, const struct outcome *i,
 {
     struct err e = {0};
     const bool skipped = p->outcome == CONVERT_SKIPPED;
-    const bool damaged = describe_damage(i, &p->info, &e);
+    const bool damaged = describe_damage(i, p, &e);
     if (damaged)
         cli_say("%s", e.msg);
     if (!r->o->quiet)

@@ -722,6 +722,70 @@ def test_damaged_frames():
             run(H5SPEC, "verify", path)
 
 
+def cut_frames(sizes, kind="jpeg"):
+    """A slide of 1000 x 700 px whose frames show its pixels, and those pixels. `sizes` gives the size of the stream at a column and a row:
+    the tile's own, or one that ends elsewhere."""
+    tiles = svs("--photometric", "ycbcr", "--quality", "95")
+    level, picture = Level(tiles), Image.fromarray(libjpeg_pixels(tiles))
+    want, frames = np.zeros((700, 1000, 3), np.uint8), []
+    for c, r in level.places:
+        w, h = sizes(c, r)
+        part = picture.crop((c * level.cols, r * level.rows, c * level.cols + w, r * level.rows + h))
+        stream = io.BytesIO()
+        part.convert("L" if kind == "gray" else "RGB").save(
+            stream, "JPEG2000" if kind == "j2k" else "JPEG", **({"no_jp2": True} if kind == "j2k" else {"quality": 90}))
+        frames.append(stream.getvalue())
+        shown = np.asarray(Image.open(io.BytesIO(frames[-1])).convert("RGB"))
+        place = want[r * level.rows:(r + 1) * level.rows, c * level.cols:(c + 1) * level.cols]
+        place[:h, :w] = shown[:place.shape[0], :place.shape[1]]
+    level.photometric, level.syntax = {"gray": "MONOCHROME2", "j2k": "YBR_RCT"}.get(kind, "YBR_FULL_422"), dicomfile.J2K if kind == "j2k" else level.syntax
+    change = {0x00280002: us(0x00280002, 1)} if kind == "gray" else {}
+    return one(level, frames=frames, change=change), want
+
+
+def true_size(c, r):
+    return min(240, 1000 - 240 * c), min(240, 700 - 240 * r)
+
+
+EDGES = {  # sizes of the streams of a slide of 5 x 3 tiles, the first tile that cannot be kept
+    "both": (true_size, "(0, 4) is a frame of its true size, 40 x 240 px"),
+    "columns": (lambda c, r: (true_size(c, r)[0], 240), "(0, 4) is a frame of its true size, 40 x 240 px"),
+    "rows": (lambda c, r: (240, true_size(c, r)[1]), "(2, 0) is a frame of its true size, 240 x 220 px"),
+    "the last": (lambda c, r: true_size(c, r) if (c, r) == (4, 2) else (240, 240), "(2, 4) is a frame of its true size, 40 x 220 px"),
+}
+
+
+def test_edge_frames_can_have_their_true_size():
+    """As converters write them. No full-size tile can be made of them without encoding again, so they are not kept."""
+    for name, (sizes, words) in EDGES.items():
+        for kind in ("jpeg", "gray", "j2k") if name in ("both", "the last") else ("jpeg",):
+            slide, want = cut_frames(sizes, kind)
+            stored = [convert(slide, "--codec", codec) for codec in ("none", "deflate", "keep")]
+            for path, p, j in stored:
+                got = pixels(path)
+                expect((got == (want[:, :, :1] if kind == "gray" else want)).all() and j["status"] == "done", "%s, %s: %s", name, kind, j)
+                expect((values_in(path, "tissue/mask") == values_in(stored[0][0], "tissue/mask")).all(), "%s, %s: the map", name, kind)
+            expect(stored[2][2]["codec"] == "deflate", "%s", stored[2][2])
+            if kind != "gray" or name != "both":
+                says(stored[2][1].err, "stored with codec deflate, not", words + "; chunks are whole tiles")
+            gray = [groups(convert(slide, "--gray", "--codec", codec)[0]) for codec in ("deflate", "keep")]
+            expect(gray[0] == gray[1], "%s, %s: gray", name, kind)
+    rejected(slide, "frame of its true size, 40 x 220 px", options=("--codec", "keep", "--strict-codec"))
+
+
+def test_frames_of_another_size_are_damaged():
+    """Smaller or larger than both sizes that they may have, or cut where the picture goes on: the message has both sizes."""
+    for kind, (c, r), size in (("jpeg", (1, 1), (200, 240)), ("jpeg", (1, 1), (240, 250)), ("jpeg", (4, 0), (30, 240)), ("jpeg", (4, 2), (48, 224)),
+                               ("jpeg", (3, 2), (40, 220)), ("j2k", (1, 1), (200, 240)), ("j2k", (4, 2), (41, 220)), ("gray", (0, 0), (40, 220))):
+        slide, want = cut_frames(lambda *at: size if at == (c, r) else true_size(*at), kind)
+        for codec in ("none", "keep"):
+            path, p, j = convert(slide, "--codec", codec, status=4)
+            expect([k for k, s in enumerate(statuses(path)) if s] == [5 * r + c] and j["tiles_damaged"] == 1, "%s: %s", size, statuses(path))
+            words = "1 damaged tile, filled with the background (a stream of %d x %d px in a tile of 240 x 240 px); copy the slide again, or export it again"
+            says(p.err, words % size)
+            says(j["message"], words % size)
+
+
 def test_truncated_files():
     whole = instance(Level(svs()))
     begin = whole.index(struct.pack("<HH2s", 0x7fe0, 0x10, b"OB"))

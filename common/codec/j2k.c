@@ -18,6 +18,16 @@ static uint32_t u32(const uint8_t *p)
     return u16(p) << 16 | u16(p + 2);
 }
 
+bool j2k_stream_size(const uint8_t *bytes, size_t n, int64_t *cols, int64_t *rows)
+{
+    static const uint8_t begin[] = {0xff, 0x4f, 0xff, 0x51}; /* SOC, SIZ */
+    if (n < 24 || memcmp(bytes, begin, sizeof begin) != 0)
+        return false;
+    *cols = (int64_t)u32(bytes + 8) - u32(bytes + 16);
+    *rows = (int64_t)u32(bytes + 12) - u32(bytes + 20);
+    return true;
+}
+
 #ifdef HAVE_J2K
 #include <endian.h>
 #include <errno.h>

@@ -49,6 +49,9 @@ int j2k_check(struct j2k_decoder *d, const struct j2k_picture *p, const uint8_t 
 /* The same of the headers alone: would the stream be decoded at all? 0 or J2K_DAMAGED. */
 int j2k_check_headers(const struct j2k_picture *p, const uint8_t *bytes, size_t n, struct err *e);
 
+/* The size that a codestream states. False: it does not begin as one. */
+bool j2k_stream_size(const uint8_t *bytes, size_t n, int64_t *cols, int64_t *rows);
+
 /* "OpenJPEG 2.5.0", or NULL without it */
 const char *j2k_library(void);
 

@@ -233,11 +233,15 @@ static void take_components(struct statement *t, const uint8_t *c)
     t->is_subsampled = c[4] == c[7] && ((c[4] >> 4) < (c[1] >> 4) || (c[4] & 15) < (c[1] & 15));
 }
 
+static bool is_frame(int marker)
+{
+    return marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT &&
+           marker != MARKER_JPG && marker != MARKER_DAC;
+}
+
 static void take_statement(struct statement *t, int marker, struct segment s)
 {
-    const bool is_frame = marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT &&
-                          marker != MARKER_JPG && marker != MARKER_DAC;
-    if (is_frame && s.n == 15 && s.p[5] == 3)
+    if (is_frame(marker) && s.n == 15 && s.p[5] == 3)
         take_components(t, s.p + 6);
     else if (marker == MARKER_APP0 && s.n >= 14 && !memcmp(s.p, "JFIF", 5))
         t->is_jfif = true;
@@ -257,6 +261,20 @@ int jpeg_header_colours(const uint8_t *bytes, size_t n, bool *is_subsampled)
     if (t.adobe_transform > 0 || (t.is_jfif && t.has_jfif_ids))
         return 1;
     return !t.is_jfif && (t.adobe_transform == 0 || t.has_rgb_ids) ? 0 : -1;
+}
+
+bool jpeg_header_size(const uint8_t *bytes, size_t n, int64_t *cols, int64_t *rows)
+{
+    struct segment s;
+    size_t at = 2; /* behind SOI */
+    int marker = 0;
+    while (marker != MARKER_SOS && next_segment(bytes, n, &at, &marker, &s, NULL) == 0)
+        if (is_frame(marker) && s.n >= 6) {
+            *rows = s.p[1] << 8 | s.p[2];
+            *cols = s.p[3] << 8 | s.p[4];
+            return true;
+        }
+    return false;
 }
 
 int jpeg_header_mcu_blocks(const struct jpeg_header *h)

@@ -94,6 +94,9 @@ int jpeg_header_read(struct jpeg_header *h, const uint8_t *bytes, size_t n, stru
  */
 int jpeg_header_colours(const uint8_t *bytes, size_t n, bool *is_subsampled);
 
+/* The size that a stream of any kind states. False: it states none before its first scan. */
+bool jpeg_header_size(const uint8_t *bytes, size_t n, int64_t *cols, int64_t *rows);
+
 /* Number of blocks of 8 x 8 samples in an MCU, and MCUs across and down. */
 int jpeg_header_mcu_blocks(const struct jpeg_header *h);
 int jpeg_header_mcu_cols(const struct jpeg_header *h);

@@ -9,6 +9,7 @@
 #include "common/store/gray.h"
 #include "convert/tile/tile_lossless.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,10 @@ struct tile_decoder {
     struct jpeg_decoder *jpeg; /* one of the three */
     struct j2k_decoder *j2k;
     struct tile_lossless *lossless;
-    uint8_t *rgb; /* one tile, for gray from RGB; NULL until it is needed */
-    size_t most;  /* bytes of a chunk: readers accept no larger ones */
+    uint8_t *rgb;               /* one tile, for gray from RGB; NULL until it is needed */
+    size_t pixels;              /* of a whole tile */
+    size_t most;                /* bytes of a chunk: readers accept no larger ones */
+    int64_t end_cols, end_rows; /* tile_may_end_at; 0: streams have the size of a whole tile */
     enum tile_conflict conflict;
 };
 
@@ -37,6 +40,7 @@ struct tile_decoder *tile_create(const struct tile_format *f, struct err *e)
     const struct codec_params chunk = {codec_find(tile_is_j2k(f) ? "j2k" : "jpeg"), f->rows,
                                        f->cols, single ? 1 : 3};
     d->format = *f;
+    d->pixels = (size_t)(f->cols * f->rows);
     d->most = codec_most_bytes(&chunk);
     if (tile_is_j2k(f))
         d->j2k = j2k_decoder_create(e);
@@ -60,6 +64,12 @@ void tile_free(struct tile_decoder *d)
     tile_lossless_free(d->lossless);
     free(d->rgb);
     free(d);
+}
+
+void tile_may_end_at(struct tile_decoder *d, int64_t cols, int64_t rows)
+{
+    d->end_cols = cols;
+    d->end_rows = rows;
 }
 
 static bool is_ycbcr(const struct tile_format *f)
@@ -194,12 +204,48 @@ static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, ui
     return r;
 }
 
-int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
-                struct err *e)
+/* --- streams that end where the picture does --- */
+
+/* The format of a stream. 0; 1: it ends before a whole tile does; TILE_DAMAGED: it has a size that
+ * no stream of this tile may have. A stream that states no size is left to its decoder. */
+static int find_format(const struct tile_decoder *d, const uint8_t *bytes, size_t n,
+                       struct tile_format *of, struct err *e)
+{
+    int64_t cols, rows;
+    *of = d->format;
+    if (d->end_cols == 0 || d->lossless ||
+        !(d->j2k ? j2k_stream_size : jpeg_header_size)(bytes, n, &cols, &rows))
+        return 0;
+    if ((cols != of->cols && cols != d->end_cols) || (rows != of->rows && rows != d->end_rows)) {
+        err_set(
+            e, "a stream of %" PRId64 " x %" PRId64 " px in a tile of %" PRId64 " x %" PRId64 " px",
+            cols, rows, of->cols, of->rows);
+        return TILE_DAMAGED;
+    }
+    const bool ends = cols < of->cols || rows < of->rows;
+    of->cols = cols;
+    of->rows = rows;
+    return ends;
+}
+
+/* Spreads the rows of a picture at the beginning of a tile over those of the tile; the rest becomes
+ * white. */
+static void widen(uint8_t *out, int64_t cols, int64_t rows, int64_t tile_cols, int64_t tile_rows,
+                  int channels)
+{
+    const size_t line = (size_t)(cols * channels), pitch = (size_t)(tile_cols * channels);
+    for (int64_t y = tile_rows - 1; y >= 0; y--) {
+        uint8_t *row = out + (size_t)y * pitch;
+        const size_t used = y < rows ? line : 0;
+        memmove(row, out + (size_t)y * line, used);
+        memset(row + used, 255, pitch - used);
+    }
+}
+
+static int decode_pixels(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels,
+                         uint8_t *out, struct err *e)
 {
     const size_t pixels = (size_t)(d->format.cols * d->format.rows);
-    if (d->j2k)
-        leave_codestream(&bytes, &n);
     if (d->lossless)
         return tile_lossless_decode(d->lossless, bytes, n, channels, out, e);
     if (d->jpeg && channels == 1 && has_luma(&d->format, bytes, n))
@@ -208,7 +254,7 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
         return decode_j2k(d, bytes, n, out, e);
     if (channels == 3)
         return decode_rgb(d, bytes, n, out, e);
-    if (!d->rgb && !(d->rgb = memory_try(3, pixels, e)))
+    if (!d->rgb && !(d->rgb = memory_try(3, d->pixels, e)))
         return TILE_NO_MEMORY;
     const int r = decode_rgb(d, bytes, n, d->rgb, e);
     if (r == 0)
@@ -216,10 +262,41 @@ int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int chan
     return r;
 }
 
+int tile_decode(struct tile_decoder *d, const uint8_t *bytes, size_t n, int channels, uint8_t *out,
+                struct err *e)
+{
+    const struct tile_format whole = d->format;
+    struct tile_format of;
+    if (d->j2k)
+        leave_codestream(&bytes, &n);
+    const int ends = find_format(d, bytes, n, &of, e);
+    if (ends < 0)
+        return ends;
+    d->format = of;
+    const int r = decode_pixels(d, bytes, n, channels, out, e);
+    d->format = whole;
+    if (r == 0 && ends)
+        widen(out, of.cols, of.rows, whole.cols, whole.rows, channels);
+    return r;
+}
+
 int tile_decode_eighth(struct tile_decoder *d, const uint8_t *bytes, size_t n, uint8_t *out,
                        struct err *e)
 {
-    return d->jpeg ? decode_jpeg(d, bytes, n, 3, true, out, e) : err_set(e, "not a JPEG tile");
+    const struct tile_format whole = d->format;
+    struct tile_format of;
+    if (!d->jpeg)
+        return err_set(e, "not a JPEG tile");
+    const int ends = find_format(d, bytes, n, &of, e);
+    if (ends < 0)
+        return ends;
+    d->format = of;
+    const int r = decode_jpeg(d, bytes, n, 3, true, out, e);
+    d->format = whole;
+    if (r == 0 && ends && out)
+        widen(out, (of.cols + 7) / 8, (of.rows + 7) / 8, (whole.cols + 7) / 8, (whole.rows + 7) / 8,
+              3);
+    return r;
 }
 
 static int make_chunk(const struct tile_decoder *d, const uint8_t *bytes, size_t n,
@@ -283,15 +360,38 @@ static int keep_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
     return r == J2K_NO_MEMORY ? TILE_NO_MEMORY : r ? TILE_OTHER : 0;
 }
 
+/* As judge_other, of a JPEG 2000 stream that ends before its tile does. */
+static int judge_short_j2k(struct tile_decoder *d, const uint8_t *bytes, size_t n,
+                           const struct tile_format *of, const struct err *why, struct err *e)
+{
+    enum tile_conflict conflict;
+    const struct j2k_picture p = j2k_picture_of(of, bytes, n, &conflict);
+    const int r = j2k_check(d->j2k, &p, bytes, n, e);
+    if (r)
+        return r;
+    err_copy(e, why);
+    return TILE_OTHER;
+}
+
 int tile_keep(struct tile_decoder *d, const uint8_t *bytes, size_t n, struct jpeg_chunk *chunk,
               uint8_t *eighth, struct err *e)
 {
     struct err why = {0};
     enum tile_conflict conflict;
-    if (d->j2k) {
+    struct tile_format of;
+    if (d->j2k)
         leave_codestream(&bytes, &n);
-        return keep_j2k(d, bytes, n, chunk, e);
+    const int ends = find_format(d, bytes, n, &of, e);
+    if (ends < 0)
+        return ends;
+    if (ends) {
+        err_set(&why, "a frame of its true size, %d x %d px; chunks are whole tiles", (int)of.cols,
+                (int)of.rows);
+        return d->j2k ? judge_short_j2k(d, bytes, n, &of, &why, e)
+                      : judge_other(d, bytes, n, eighth, &why, e);
     }
+    if (d->j2k)
+        return keep_j2k(d, bytes, n, chunk, e);
     int r = make_chunk(d, bytes, n, chunk, &conflict, &why);
     if (r == TILE_OTHER)
         return judge_other(d, bytes, n, eighth, &why, e);

@@ -72,6 +72,14 @@ enum tile_conflict {
 };
 enum tile_conflict tile_conflict(const struct tile_decoder *d);
 
+/*
+ * The streams of the tiles that follow may end where the picture does: at the edges of the picture
+ * only cols x rows px of a tile lie on it. Along each axis a stream then has this size or that of a
+ * whole tile. Pixels beyond its end are white; at 1/8 too. tile_keep finds that a stream without
+ * them is TILE_OTHER: a chunk is a whole tile.
+ */
+void tile_may_end_at(struct tile_decoder *d, int64_t cols, int64_t rows);
+
 /* "libjpeg-turbo 2.1.5, OpenJPEG 2.5.0" */
 const char *tile_libraries(void);
 

@@ -159,6 +159,8 @@ static int open_tiles(const struct dicom_level *l, int threads, struct tile_plac
     struct tile_grid g = {.format = format_of(i),
                           .cols = dicom_frames_cols(i),
                           .rows = dicom_frames_rows(i),
+                          .width = i->width,
+                          .height = i->height,
                           .others = others,
                           .n_others = l->n - 1,
                           .unwrap = dicom_instance_is_native(i) ? NULL : dicom_frames_join,

@@ -17,7 +17,8 @@ struct scratch {
     struct tile_decoder *decoder; /* NULL until it is needed */
     struct tile_bytes tile;       /* compressed */
     uint8_t *planes;              /* [3][rows][cols] of a tile, in_planes; else NULL */
-    struct err refusal;           /* what the decoder has refused first, or "" */
+    struct err refusal;           /* of the first tile that the decoder has refused, or "" */
+    int64_t refused;              /* its number, row by row */
 };
 
 struct tile_file {
@@ -142,9 +143,20 @@ static void fill(const struct tile_file *t, int channels, size_t n, uint8_t *out
         memcpy(out + 3 * k, b, 3);
 }
 
-static int prepare(const struct tile_file *t, struct scratch *s, struct err *e)
+/* Prepares the thread's decoder for a tile. */
+static int prepare(const struct tile_file *t, struct scratch *s, int64_t col, int64_t row,
+                   struct err *e)
 {
-    return s->decoder || (s->decoder = tile_create(&t->grid.format, e)) ? 0 : -1;
+    const struct tile_grid *g = &t->grid;
+    if (!s->decoder && !(s->decoder = tile_create(&g->format, e)))
+        return -1;
+    if (g->width > 0) {
+        const int64_t cols = g->width - col * g->format.cols,
+                      rows = g->height - row * g->format.rows;
+        tile_may_end_at(s->decoder, cols < g->format.cols ? cols : g->format.cols,
+                        rows < g->format.rows ? rows : g->format.rows);
+    }
+    return 0;
 }
 
 /* Reads the bytes of a place into s->tile. 0; 1: they are not in the file; -1. */
@@ -159,7 +171,7 @@ static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int6
                  struct err *e)
 {
     const struct tile_grid *g = &t->grid;
-    if (prepare(t, s, e))
+    if (prepare(t, s, col, row, e))
         return -1;
     if (g->gather)
         return g->gather(g->ctx, col, row, &s->tile, e);
@@ -168,10 +180,14 @@ static int fetch(const struct tile_file *t, struct scratch *s, int64_t col, int6
 }
 
 /* Keeps what the decoder says, if it refuses a tile. Returns `bad`. */
-static int noted(struct scratch *s, int bad, const struct err *e)
+static int noted(const struct tile_file *t, struct scratch *s, int64_t col, int64_t row, int bad,
+                 const struct err *e)
 {
-    if (bad == TILE_DAMAGED && !s->refusal.msg[0])
+    const int64_t number = row * t->grid.cols + col;
+    if (bad == TILE_DAMAGED && (!s->refusal.msg[0] || number < s->refused)) {
         s->refusal = *e;
+        s->refused = number;
+    }
     return bad;
 }
 
@@ -201,7 +217,7 @@ static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col
 {
     const struct tile_format *f = &t->grid.format;
     const size_t n = (size_t)(f->cols * f->rows);
-    int bad = prepare(t, s, e);
+    int bad = prepare(t, s, col, row, e);
     if (bad == 0 && !s->planes && !(s->planes = memory_try(PLANES, n, e)))
         bad = -1;
     for (int k = 0; k < PLANES && bad == 0; k++) {
@@ -210,8 +226,8 @@ static int read_planes(const struct tile_file *t, struct scratch *s, int64_t col
         if (bad)
             break;
         bad = noted(
-            s, tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e),
-            e);
+            t, s, col, row,
+            tile_decode(s->decoder, s->tile.bytes, s->tile.n, 1, s->planes + (size_t)k * n, e), e);
         if (bad == TILE_DAMAGED)
             return 1;
     }
@@ -255,7 +271,8 @@ int tile_file_read(struct slide *slide, int thread, int64_t col, int64_t row, in
     if (bad < 0)
         return -1;
     if (bad == 0)
-        bad = noted(s, tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e), e);
+        bad = noted(t, s, col, row,
+                    tile_decode(s->decoder, s->tile.bytes, s->tile.n, channels, out, e), e);
     return settle(t, &p, bad, channels, (size_t)(f->cols * f->rows), out, status);
 }
 
@@ -287,7 +304,8 @@ int tile_file_read_kept(struct slide *slide, int thread, int64_t col, int64_t ro
     *status = p.bytes == 0 ? STORE_MISSING : STORE_DAMAGED;
     if (bad)
         return 0;
-    bad = noted(s, tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e), e);
+    bad =
+        noted(t, s, col, row, tile_keep(s->decoder, s->tile.bytes, s->tile.n, chunk, eighth, e), e);
     if (bad == TILE_NO_MEMORY)
         return -1;
     if (bad == TILE_DAMAGED)
@@ -304,10 +322,11 @@ bool tile_file_is_missing(const struct slide *s, int64_t col, int64_t row)
 const char *tile_file_refusal(const struct slide *s)
 {
     const struct tile_file *t = tiles_of(s);
+    const struct scratch *first = NULL;
     for (int k = 0; k < t->threads; k++)
-        if (t->scratch[k].refusal.msg[0])
-            return t->scratch[k].refusal.msg;
-    return "";
+        if (t->scratch[k].refusal.msg[0] && (!first || t->scratch[k].refused < first->refused))
+            first = &t->scratch[k];
+    return first ? first->refusal.msg : "";
 }
 
 /* The same for every number of threads, if the tiles differ: the last of the enum. */

@@ -35,6 +35,8 @@ int tile_bytes_grow(struct tile_bytes *b, size_t n, struct err *e);
 struct tile_grid {
     struct tile_format format;
     int64_t cols, rows;              /* tiles */
+    int64_t width, height;           /* px of the picture: streams at its edges may end where it
+                                        does (tile_may_end_at); 0: they are whole tiles */
     const struct tile_place *places; /* [rows][cols]; NULL with `gather` */
     bool in_planes; /* R, G and B of a tile lie apart: `places` is [3][rows][cols], and each is a
                        gray tile of this format. Not with read_eighth and read_kept */
