@@ -2,6 +2,8 @@
 import errno
 import itertools
 
+import numpy as np
+
 from lib import *
 
 
@@ -178,6 +180,93 @@ def test_what_cannot_be_opened_now_is_not_damaged():
             p = failing(calls, path, 1, error, *argv(path), TORTURE_FOREVER="1")
             expect(p.returncode == 5 and "damaged" not in p.err, "%s %s: %d %s", argv(path), os.strerror(error), p.returncode, p.err)
             expect(os.stat(path).st_ino == before and path in p.err, "%s %s: replaced, or not named", argv(path), os.strerror(error))
+
+
+def of_several_files():
+    """Slides of several files, by format: the path of the slide, and its files. DICOM files have an ending, or none."""
+    import dicomfile
+    from miraxfile import mirax, vms
+    slides = {}
+    for name in ("level%d.dcm", "IM%d"):
+        folder = tmp("dicom")
+        slides["DICOM " + name] = dicomfile.slide(folder, made("--size", "1000x700", "--levels", "2", "--complete-tiles"), name=name), folder
+    folder = tmp("mirax")
+    slides["MIRAX"] = mirax(folder, 2, 2, {(0, 0): np.full((256, 256, 3), 200, np.uint8), (1, 1): np.full((256, 256, 3), 90, np.uint8)}), folder
+    folder = tmp("vms")
+    image, map_image = (dicomfile.Level(made("--size", size, "--tile", tile, "--complete-tiles", "--photometric", "ycbcr", "--subsampling", "444",
+                                             "--restart", "16")).tiles[0] for size, tile in (("1000x700", "1024"), ("250x175", "256")))
+    slides["VMS"] = vms(folder, image, map_image), folder
+    return {kind: (slide, sorted(os.path.join(at, n) for at, _, names in os.walk(folder) for n in names)) for kind, (slide, folder) in slides.items()}
+
+
+def test_each_file_of_a_slide_must_be_readable():
+    """A slide of several files is never made of those that happen to be readable."""
+    for kind, (slide, files) in of_several_files().items():
+        folder = os.path.dirname(slide)
+        whole = run(WSI2H5, "--json", "-o", tmp(), folder)
+        width = json_lines(whole.out)[0]["width"]
+        for file in files:
+            for calls, error in (("open,openat", errno.EACCES), ("open,openat", errno.EIO), ("pread,read", errno.EIO)):
+                out = tmp()
+                p = failing(calls, file, 1, error, WSI2H5, "--json", "-o", out, folder, TORTURE_FOREVER="1")
+                title = "%s, %s %s: %d %s" % (kind, file, os.strerror(error), p.returncode, p.err)
+                expect(p.returncode == (1 if error == errno.EACCES else 5) and "damaged" not in p.err.replace("with damaged tiles", ""), title)
+                expect(os.path.basename(file) in p.err, "not named: %s", title)
+                made_of = [j for j in json_lines(p.out) if j["status"] != "failed"]
+                expect(all(j["width"] == width for j in made_of) and not made_of, "a lesser store: %s", title)
+
+
+def test_a_file_of_a_slide_that_vanishes_is_missed():
+    library = preloaded("""
+        static int opens;
+        static void vanish(const char *path) {
+            if (!strcmp(path, getenv("GONE")) && ++opens == atoi(getenv("AT")))
+                unlink(path);
+        }
+        int open(const char *path, int flags, ...) {
+            int (*f)(const char *, int, ...);
+            va_list a;
+            va_start(a, flags);
+            const int mode = va_arg(a, int);
+            va_end(a);
+            *(void **)&f = dlsym(RTLD_NEXT, "open");
+            vanish(path);
+            return f(path, flags, mode);
+        }
+        int open64(const char *path, int flags, ...) {
+            va_list a;
+            va_start(a, flags);
+            const int mode = va_arg(a, int);
+            va_end(a);
+            return open(path, flags, mode);
+        }
+        FILE *fopen(const char *path, const char *mode) {
+            FILE *(*f)(const char *, const char *);
+            *(void **)&f = dlsym(RTLD_NEXT, "fopen");
+            vanish(path);
+            return f(path, mode);
+        }
+        FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }""")
+    for kind, (slide, files) in of_several_files().items():
+        folder, whole = os.path.dirname(slide), tmp()
+        run(WSI2H5, "-o", whole, folder)
+        whole, = (pixels(os.path.join(whole, n)) for n in os.listdir(whole) if n.endswith(".h5"))
+        for file in files:
+            data, reached = bytes_in(file), 0
+            for at in range(1, 8):
+                out = tmp()
+                p = run(WSI2H5, "--json", "-j", "1", "-o", out, folder, status=None, env=dict(os.environ, LD_PRELOAD=library, GONE=file, AT=str(at)))
+                title = "%s, %s at its opening %d: %d %s" % (kind, file, at, p.returncode, p.err)
+                gone = not os.path.exists(file)
+                reached += gone
+                stores = [os.path.join(out, n) for n in os.listdir(out) if n.endswith(".h5")]
+                if p.returncode == 0:  # vanished behind its last pixel, or not at all
+                    expect(len(stores) == 1 and np.array_equal(pixels(stores[0]), whole), "a lesser store: %s", title)
+                expect(p.returncode in (0, 1, 5) and (gone or p.returncode == 0), title)
+                expect(not gone or p.returncode == 0 or os.path.basename(file) in p.err or os.path.basename(slide) in p.err, "not named: %s", title)
+                with open(file, "wb") as f:
+                    f.write(data)
+            expect(reached > 0, "%s was never opened", file)
 
 
 def test_a_folder_that_cannot_be_asked_for_is_named_with_the_error():

@@ -1,4 +1,4 @@
-"""Makes MIRAX slides."""
+"""Makes MIRAX and VMS slides."""
 import os
 import struct
 
@@ -7,13 +7,24 @@ from PIL import Image
 from tiffpatch import jpeg_of
 
 
-def mirax(folder, cols, rows, images, size=256):
+def vms(folder, image, map_image, names=("v.vms", "v.jpg", "v_map2.jpg")):
+    """A VMS slide of two JPEG streams with restart markers, in files of these names. Its path."""
+    os.makedirs(folder, exist_ok=True)
+    for name, data in zip(names, (b"[Virtual Microscope Specimen]\nNoLayers=1\nNoJpegColumns=1\nNoJpegRows=1\nImageFile=%s\nMapFile=%s\n"
+                                  b"SourceLens=20\nPhysicalWidth=250000\nPhysicalHeight=175000\n" % tuple(os.fsencode(n) for n in names[1:]),
+                                  image, map_image)):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+    return os.path.join(folder, names[0])
+
+
+def mirax(folder, cols, rows, images, size=256, stem="m", index="Index.dat", pixels="Data0000.dat"):
     """A MIRAX slide of `cols` x `rows` JPEG images, of which only `images`, {(column, row): RGB}, are there. Its path."""
-    data, name = os.path.join(folder, "m"), os.path.join(folder, "m.mrxs")
+    data, name = os.path.join(folder, stem), os.path.join(folder, stem + ".mrxs")
     os.makedirs(data)
     uuid = "0123456789ABCDEF"
     Image.new("RGB", (64, 64)).save(name, "JPEG")  # scanners write a picture
-    with open(os.path.join(data, "Data0000.dat"), "wb") as f:
+    with open(os.path.join(data, pixels), "wb") as f:
         f.write(b"01.02" + uuid.encode() + b"000" + b"\0" * 229)
         places = {}
         for place, rgb in images.items():
@@ -24,7 +35,7 @@ def mirax(folder, cols, rows, images, size=256):
     body += struct.pack("<i", len(head) + 12)          # zoom level 0: a list of pages
     body += struct.pack("<ii", 0, len(head) + 20)      # the first page is empty, the next one
     body += struct.pack("<ii", len(records), 0) + b"".join(struct.pack("<iiii", *r) for r in records)
-    with open(os.path.join(data, "Index.dat"), "wb") as f:
+    with open(os.path.join(data, index), "wb") as f:
         f.write(head + body)
     with open(os.path.join(data, "Slidedat.ini"), "w") as f:
         f.write("""[GENERAL]
@@ -36,7 +47,7 @@ OBJECTIVE_MAGNIFICATION = 20
 CameraImageDivisionsPerSide = 1
 
 [HIERARCHICAL]
-INDEXFILE = Index.dat
+INDEXFILE = %s
 HIER_COUNT = 1
 HIER_0_NAME = Slide zoom level
 HIER_0_COUNT = 1
@@ -46,7 +57,7 @@ NONHIER_COUNT = 0
 
 [DATAFILE]
 FILE_COUNT = 1
-FILE_0 = Data0000.dat
+FILE_0 = %s
 
 [LAYER_0_LEVEL_0_SECTION]
 OVERLAP_X = 0
@@ -58,5 +69,5 @@ DIGITIZER_WIDTH = %d
 DIGITIZER_HEIGHT = %d
 IMAGE_FORMAT = JPEG
 IMAGE_CONCAT_FACTOR = 0
-""" % (uuid, cols, rows, size, size))
+""" % (uuid, cols, rows, index, pixels, size, size))
     return name

@@ -214,12 +214,30 @@ static void note_interpolation(const struct openslide_reader *r, int areas, stru
                          : "can shift one of its scanned areas by a pixel");
 }
 
+static int pass_over(void *ctx, const struct slide_file *file)
+{
+    (void)ctx, (void)file;
+    return 0;
+}
+
+/* OpenSlide does not name the file that it cannot open now. */
+static void name_unreadable(const struct slide_file *file, struct err *e)
+{
+    struct err named = {0};
+    const int code = errno;
+    if (sources_companions(file, pass_over, NULL, &named))
+        err_copy(e, &named);
+    errno = code;
+}
+
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
                        int threads, struct slide_info *info, struct err *e)
 {
     struct slide_metadata *m = NULL;
     const int found = slide_metadata_open(&m, file, level, info, e);
     info->library = slide_metadata_library();
+    if (found == -1)
+        name_unreadable(file, e);
     if (found <= 0)
         return found == -1 || sources_check_mirax(file, e) || found ? -1 : 0;
     if (tiff_file_check_level(file, info, e) || check_safe(file, info, e) ||

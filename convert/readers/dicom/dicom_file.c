@@ -302,7 +302,9 @@ bool dicom_is(const struct slide_file *file)
     struct dicom_file f;
     char mark[4] = "";
     dicom_file_open(&f, file);
-    return dicom_file_bytes(&f, 128, mark, 4) && !memcmp(mark, "DICM", 4);
+    const bool is = dicom_file_bytes(&f, 128, mark, 4) && !memcmp(mark, "DICM", 4);
+    errno = f.code;
+    return is;
 }
 
 /* Scanners and archives name files by numbers and UIDs. Others are not opened: a folder can hold
@@ -314,8 +316,10 @@ bool dicom_detects(const char *path)
     bool may_be = !dot || dot[strcspn(dot, "0123456789")] || !dot[1];
     for (size_t k = 0; !may_be && k < sizeof endings / sizeof *endings; k++)
         may_be = !strcasecmp(dot, endings[k]);
-    struct slide_file *file = may_be ? slide_file_open(path, NULL) : NULL;
-    const bool is = file && dicom_is(file);
+    if (!may_be)
+        return false;
+    struct slide_file *file = slide_file_open(path, NULL);
+    const bool is = (file && dicom_is(file)) || errno != 0;
     slide_file_close(file);
     return is;
 }

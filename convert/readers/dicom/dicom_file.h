@@ -91,7 +91,8 @@ uint64_t dicom_u64(const uint8_t *p);
  * of them opens the whole slide, so a folder search must count them as one.
  */
 
-/* Is it a DICOM file (Part 10)? */
+/* Is it a DICOM file (Part 10)? If it cannot be read, false, and errno says why; else errno is 0.
+ */
 bool dicom_is(const struct slide_file *file);
 /* The SeriesInstanceUID (0020,000E) from the file's header. *is_other: the file is whole and no
  * level of a slide, but an annotation, a segmentation, a report, a label, an overview or the like.
@@ -100,7 +101,7 @@ bool dicom_is(const struct slide_file *file);
 bool dicom_series(const char *path, char uid[DICOM_UID], bool *is_other);
 
 /* Is a file that does not end in .dcm DICOM? Only names without an ending, or with one that others
- * write, such as a number, are looked at. */
+ * write, such as a number, are looked at. What cannot be read may be. */
 bool dicom_detects(const char *path);
 
 /*

@@ -69,12 +69,18 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
     bool is_other;
     const bool found = dicom_series(path, new->series, &is_other);
     const int code = errno;
+    struct stat st;
+    const bool is_there = !lstat(path, &st);
     free(path);
     errno = code;
-    if (!found) /* without permission: not known to be DICOM, so passed over */
-        return slide_may_pass(code) && code != EACCES && code != EPERM
-                   ? err_sys(e, "%s in its folder cannot be read", name)
-                   : 0;
+    if (!found && code == ENOENT && !is_there)
+        return err_blame(e, ERR_TROUBLE,
+                         "%s vanished from its folder while that was read; try again", name);
+    if (!found && code) /* it may be a file of the slide */
+        return err_sys(e, "%s in its folder cannot be read%s", name,
+                       code == EACCES ? "; check its permissions, or put it elsewhere" : "");
+    if (!found)
+        return 0;
     new->name = memory_copy(name);
     f->n++;
     return 0;
