@@ -44,6 +44,14 @@ enum {
 
 /* --- the rest of the store --- */
 
+/* With --anonymous neither the store nor what is said of it has names of the slide's files. */
+static void hide_names(const struct convert *c, char *text, size_t size)
+{
+    const struct anonymous a = {c->path, c->o->tissue_mask, c->o->name};
+    if (a.shown)
+        anonymous_mask_text(text, size, &a);
+}
+
 /* Records what is wrong with the file besides the tiles of the level. That is no damage. */
 static void add_problem(struct convert *c, const struct err *problem)
 {
@@ -51,6 +59,7 @@ static void add_problem(struct convert *c, const struct err *problem)
     const size_t room = sizeof c->info.source_problem, n = strlen(all);
     if (problem->msg[0])
         snprintf(all + n, room - n, "%s%s", n ? "; " : "", problem->msg);
+    hide_names(c, all, room);
 }
 
 static int read_head(struct convert *c, struct err *e)
@@ -363,7 +372,7 @@ static int space_check(const struct store_info *i, const struct tissue *only, co
 static int confirm_file(void *ctx, const struct slide_file *file)
 {
     struct err *e = ctx;
-    return slide_file_confirm(file, e) ? err_add(e, "%s", path_base_name(file->path)) : 0;
+    return slide_file_confirm(file, e) ? err_add(e, "%s", file->path) : 0;
 }
 
 /* Are the files as they were when they were opened? Libraries open them anew. */
@@ -458,6 +467,7 @@ static int convert(struct convert *c, const char *target, struct convert_report 
     if (c->slide->reader->refusal && c->info.tiles_damaged > 0)
         snprintf(report->refusal, sizeof report->refusal, "%.159s",
                  c->slide->reader->refusal(c->slide));
+    hide_names(c, report->refusal, sizeof report->refusal);
     return 0;
 }
 
@@ -568,7 +578,13 @@ static int open_slide(struct convert *c, struct err *e)
 {
     c->file = slide_file_open(c->path, e);
     c->slide = c->file ? resolution_open(c->file, c->o, &c->slide_info, e) : NULL;
-    return c->slide ? 0 : -1;
+    if (!c->slide)
+        return -1;
+    struct slide_info *i = &c->slide_info;
+    hide_names(c, i->note, sizeof i->note);
+    hide_names(c, i->problem, sizeof i->problem);
+    hide_names(c, i->no_jpeg, sizeof i->no_jpeg);
+    return 0;
 }
 
 /* --- one slide --- */

@@ -556,7 +556,7 @@ static int report(void *ctx, int64_t k, void *answer, struct err *e)
     const struct outcome o = {shown, i->target, b->o->key ? 0 : i->below, output_of(b, i)};
     const bool stopped = a->bad && a->stopped && stop_signal();
     if (b->o->key)
-        anonymous_mask(&a->why, i->path, shown);
+        anonymous_mask(&a->why, &(struct anonymous){i->path, b->o->convert.tissue_mask, shown});
     if (stopped) {
         if (!b->stop_said)
             cli_say("%s", a->why.msg);

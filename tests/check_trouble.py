@@ -182,20 +182,22 @@ def test_what_cannot_be_opened_now_is_not_damaged():
             expect(os.stat(path).st_ino == before and path in p.err, "%s %s: replaced, or not named", argv(path), os.strerror(error))
 
 
-def of_several_files():
-    """Slides of several files, by format: the path of the slide, and its files. DICOM files have an ending, or none."""
+def of_several_files(parts=("level%d.dcm", "IM%d", "m", "Index.dat", "Data0000.dat", "v.vms", "v.jpg", "v_map2.jpg"), where=""):
+    """Slides of several files, by format: the path of the slide, and its files. DICOM files have an ending, or none. `parts`: names of their
+    files; `where`: begins the name of their folders."""
     import dicomfile
     from miraxfile import mirax, vms
     slides = {}
-    for name in ("level%d.dcm", "IM%d"):
-        folder = tmp("dicom")
+    for name in parts[:2]:
+        folder = tmp(where + "dicom")
         slides["DICOM " + name] = dicomfile.slide(folder, made("--size", "1000x700", "--levels", "2", "--complete-tiles"), name=name), folder
-    folder = tmp("mirax")
-    slides["MIRAX"] = mirax(folder, 2, 2, {(0, 0): np.full((256, 256, 3), 200, np.uint8), (1, 1): np.full((256, 256, 3), 90, np.uint8)}), folder
-    folder = tmp("vms")
+    folder = tmp(where + "mirax")
+    slides["MIRAX"] = mirax(folder, 2, 2, {(0, 0): np.full((256, 256, 3), 200, np.uint8), (1, 1): np.full((256, 256, 3), 90, np.uint8)},
+                            stem=parts[2], index=parts[3], pixels=parts[4]), folder
+    folder = tmp(where + "vms")
     image, map_image = (dicomfile.Level(made("--size", size, "--tile", tile, "--complete-tiles", "--photometric", "ycbcr", "--subsampling", "444",
                                              "--restart", "16")).tiles[0] for size, tile in (("1000x700", "1024"), ("250x175", "256")))
-    slides["VMS"] = vms(folder, image, map_image), folder
+    slides["VMS"] = vms(folder, image, map_image, parts[5:]), folder
     return {kind: (slide, sorted(os.path.join(at, n) for at, _, names in os.walk(folder) for n in names)) for kind, (slide, folder) in slides.items()}
 
 
@@ -216,8 +218,8 @@ def test_each_file_of_a_slide_must_be_readable():
                 expect(all(j["width"] == width for j in made_of) and not made_of, "a lesser store: %s", title)
 
 
-def test_a_file_of_a_slide_that_vanishes_is_missed():
-    library = preloaded("""
+# A file vanishes when it is opened for the AT-th time.
+VANISHES = """
         static int opens;
         static void vanish(const char *path) {
             if (!strcmp(path, getenv("GONE")) && ++opens == atoi(getenv("AT")))
@@ -246,7 +248,11 @@ def test_a_file_of_a_slide_that_vanishes_is_missed():
             vanish(path);
             return f(path, mode);
         }
-        FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }""")
+        FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }"""
+
+
+def test_a_file_of_a_slide_that_vanishes_is_missed():
+    library = preloaded(VANISHES)
     for kind, (slide, files) in of_several_files().items():
         folder, whole = os.path.dirname(slide), tmp()
         run(WSI2H5, "-o", whole, folder)
@@ -267,6 +273,80 @@ def test_a_file_of_a_slide_that_vanishes_is_missed():
                 with open(file, "wb") as f:
                     f.write(data)
             expect(reached > 0, "%s was never opened", file)
+
+
+def harmed(path):
+    """Ways in which a file of a slide can be harmed: a word for each, and a function that does it."""
+    data = bytes_in(path)
+
+    def become(new):
+        with open(path, "wb") as f:
+            f.write(new)
+
+    def be(make):
+        os.unlink(path)
+        make()
+    yield "cut", lambda: become(data[:len(data) // 2])
+    yield "empty", lambda: become(b"")
+    yield "garbage", lambda: become(b"\x5a" * len(data))
+    yield "a flipped byte", lambda: become(data[:len(data) * 2 // 3] + bytes([data[len(data) * 2 // 3] ^ 255]) + data[len(data) * 2 // 3 + 1:])
+    yield "gone", lambda: os.unlink(path)
+    yield "a dangling link", lambda: be(lambda: os.symlink("nowhere", path))
+    yield "a folder", lambda: be(lambda: os.mkdir(path))
+    if not path.endswith((".ini", ".ind", ".dat", ".jpg", ".vms", ".mrxs")):  # OpenSlide waits for a writer
+        yield "a pipe", lambda: be(lambda: os.mkfifo(path))
+
+
+CANARY_NAMES = ("CANARY, Annabell (19560312) %d.dcm", "CANARY%d", "CANARY (Annabell)", "CANARY.ind", "CANARY 19560312.dat", "CANARY Annabell.vms", "CANARY-1.jpg", "CANARY map.jpg")
+
+
+def test_anonymous_messages_name_no_file_of_a_slide():
+    """Every way of failing that we know, of every format of several files: no name comes out, in messages, JSON, failed.csv or stores."""
+    library, seen = preloaded(VANISHES), set()
+    for kind, (slide, files) in of_several_files(CANARY_NAMES, "CANARY ").items():
+        folder, masks = os.path.dirname(slide), tmp("CANARY masks")
+        with open(os.path.join(masks, "CANARY other.png"), "wb") as f:
+            f.write(b"no picture")
+
+        def check(way, *options, done=False, of=None, **env):
+            out = tmp("out")
+            argv = [WSI2H5, "--json", "--anonymous", os.path.join(tmp("key"), "k.csv"), "-o", out, *options, folder]
+            p = failing(*of, *argv, TORTURE_FOREVER="1") if of else run(*argv, status=None, env=dict(os.environ, **env))
+            said = {"messages": p.err, "JSON": p.out, **{n: bytes_in(os.path.join(out, n)).decode("latin-1") for n in os.listdir(out)
+                                                          if not os.path.isdir(os.path.join(out, n))}}
+            for where, text in said.items():
+                at = max(text.find(word) for word in ("CANARY", "Annabell", "19560312"))
+                expect(at < 0, "%s, %s: in %s: %s", kind, way, where, text[max(at - 200, 0):at + 200])
+            expect(not done or p.returncode == 0, "%s, %s: %s", kind, way, p.err)
+            expect("terminated" not in p.err and "crashed" not in p.err, "%s, %s: %s", kind, way, p.err)
+            if p.returncode:
+                seen.add((kind, way))
+        check("whole", done=True)
+        check("no level", "--level", "9")
+        check("no codec", "--codec", "j2k", "--strict-codec")
+        check("no mask", "--tissue-mask", masks + "/")
+        check("no picture", "--tissue-mask", os.path.join(masks, "CANARY other.png"))
+        shutil.copy(slide, os.path.join(folder, "CANARY twin" + os.path.splitext(slide)[1]))
+        with open(os.path.join(folder, "CANARY twin" + os.path.splitext(slide)[1]), "r+b") as f:
+            f.seek(-300, os.SEEK_END) if os.path.getsize(slide) > 300 else f.seek(0)
+            f.write(b"~")
+        check("a twin")
+        os.unlink(os.path.join(folder, "CANARY twin" + os.path.splitext(slide)[1]))
+        for file in files:
+            for way, calls, error in (("EACCES", "open,openat", errno.EACCES), ("EIO", "open,openat", errno.EIO), ("EIO of reads", "pread,read", errno.EIO)):
+                check(way, of=(calls, file, 1, error))
+            copy = os.path.join(tmp("copy"), "copy")
+            shutil.copy2(file, copy)
+            for at in (1, 2, 3, 4):
+                check("vanishes", LD_PRELOAD=library, GONE=file, AT=str(at))
+                shutil.copy2(copy, file)
+            for way, harm in harmed(file):
+                harm()
+                check(way, *(("--on-damage", "fail") if way == "a flipped byte" else ()))
+                os.rmdir(file) if os.path.isdir(file) and not os.path.islink(file) else os.path.lexists(file) and os.unlink(file)
+                shutil.copy2(copy, file)
+    expect(len({way for _, way in seen}) >= 14, "%s", sorted({way for _, way in seen}))
+    expect(len(seen) >= 40, "%s", sorted(seen))
 
 
 def test_a_folder_that_cannot_be_asked_for_is_named_with_the_error():

@@ -12,6 +12,7 @@
 #include "convert/readers/slide.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -365,19 +367,128 @@ int anonymous_note(const char *key, const char *name, const char *path, struct e
 
 /* --- messages --- */
 
-void anonymous_mask(struct err *e, const char *path, const char *by)
+/* They stand for names until all are found, so that no name is looked for in what replaces one. */
+#define SLIDE "\1"
+#define OTHER "\2"
+#define MASK "\3"
+#define MASKS "\4" /* the folder of several */
+
+static bool is_word(char c)
 {
-    struct err shown; /* the path as messages show it */
-    err_set(&shown, "%s", path);
-    const char *base = path_base_name(shown.msg);
-    err_replace(e, shown.msg, by);
-    err_replace(e, base, by);
-    char stem[sizeof shown.msg];
-    const char *dot = strrchr(base, '.');
-    snprintf(stem, sizeof stem, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base),
-             base);
-    if (strlen(stem) >= LEAST_STEM)
-        err_replace(e, stem, by);
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Replaces each `what` that is no part of a longer word. */
+static void replace_words(struct err *e, const char *what, const char *by)
+{
+    const size_t n = strlen(what);
+    struct err out = {.kind = e->kind};
+    size_t used = 0;
+    for (const char *at = e->msg; *at && used < sizeof out.msg - 1;) {
+        const bool begins = at == e->msg || !is_word(at[-1]) || !is_word(*what);
+        if (n > 0 && begins && !strncmp(at, what, n) &&
+            (!is_word(at[n]) || !is_word(what[n - 1]))) {
+            used += (size_t)snprintf(out.msg + used, sizeof out.msg - used, "%s", by);
+            at += n;
+        } else
+            out.msg[used++] = *at++;
+    }
+    out.msg[used < sizeof out.msg ? used : sizeof out.msg - 1] = 0;
+    *e = out;
+}
+
+/* Replaces each path below a folder, up to where it must have ended: names may hold nearly anything. */
+static void replace_below(struct err *e, const char *folder, const char *by)
+{
+    struct err shown;
+    err_set(&shown, "%s/", folder);
+    const size_t n = strlen(shown.msg);
+    for (char *at = e->msg; (at = strstr(at, shown.msg)); at++) {
+        if ((at > e->msg && (is_word(at[-1]) || strchr("/.-", at[-1]))) || !at[n] || at[n] == ' ')
+            continue;
+        char *end = at + n, rest[sizeof e->msg];
+        while (*end && strncmp(end, ": ", 2) != 0 && strncmp(end, "; ", 2) != 0)
+            end++;
+        snprintf(rest, sizeof rest, "%s", end);
+        snprintf(at, sizeof e->msg - (size_t)(at - e->msg), "%s%s", by, rest);
+    }
+}
+
+/* Replaces the names in a folder: in whole paths, and alone. */
+static void replace_names(struct err *e, const char *folder)
+{
+    struct dirent **names = NULL;
+    const int n = scandir(folder, &names, NULL, alphasort);
+    for (int k = n - 1; k >= 0; k--) { /* a longer name comes before its beginning */
+        const char *name = names[k]->d_name;
+        struct err shown;
+        err_set(&shown, "%s/%s", folder, name);
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            replace_words(e, shown.msg, OTHER);
+            err_set(&shown, "%s", name);
+            if (strlen(shown.msg) >= LEAST_STEM)
+                replace_words(e, shown.msg, OTHER);
+        }
+        free(names[k]);
+    }
+    free(names);
+    replace_below(e, folder, OTHER);
+}
+
+/* A cut message can end within a name: its last word is not shown then. */
+static void drop_cut_word(struct err *e)
+{
+    if (strlen(e->msg) < sizeof e->msg - 1)
+        return;
+    char *space = strrchr(e->msg, ' ');
+    if (space)
+        *space = 0;
+}
+
+void anonymous_mask(struct err *e, const struct anonymous *a)
+{
+    struct err shown; /* a path or name as messages show it */
+    const char *base = path_base_name(a->path), *dot = strrchr(base, '.');
+    char *folder = base - a->path > 1 ? memory_copy_part(a->path, (size_t)(base - a->path - 1))
+                                      : memory_copy(base > a->path ? "/" : ".");
+    char *stem = dot && dot > base ? memory_copy_part(a->path, (size_t)(dot - a->path))
+                                   : memory_copy(a->path);
+    drop_cut_word(e);
+    err_set(&shown, "%s", a->path);
+    err_replace(e, shown.msg, SLIDE);
+    if (a->mask) {
+        err_set(&shown, "%s", a->mask);
+        for (size_t n = strlen(shown.msg); n > 1 && shown.msg[n - 1] == '/'; n--)
+            shown.msg[n - 1] = 0;
+        replace_below(e, shown.msg, MASK);
+        replace_words(e, shown.msg, folder_is(a->mask) ? MASKS : MASK);
+    }
+    err_set(&shown, "%s", base);
+    err_replace(e, shown.msg, SLIDE);
+    if (dot && !strcasecmp(dot, ".mrxs"))
+        replace_names(e, stem);
+    else if (slide_has_series(a->path) || (dot && !strncasecmp(dot, ".vm", 3)))
+        replace_names(e, folder);
+    replace_below(e, folder, OTHER);
+    err_set(&shown, "%s", path_base_name(stem));
+    if (strlen(shown.msg) >= LEAST_STEM)
+        err_replace(e, shown.msg, SLIDE);
+    err_replace(e, SLIDE, a->shown);
+    err_replace(e, OTHER, "another file");
+    err_replace(e, MASK, "its tissue mask");
+    err_replace(e, MASKS, "the folder of the masks");
+    free(folder);
+    free(stem);
+}
+
+void anonymous_mask_text(char *text, size_t size, const struct anonymous *a)
+{
+    struct err e = {0};
+    if (!text[0])
+        return;
+    snprintf(e.msg, sizeof e.msg, "%s", text);
+    anonymous_mask(&e, a);
+    snprintf(text, size, "%.*s", (int)size - 1, e.msg);
 }
 
 /* --- what is stored besides tiles --- */

@@ -45,8 +45,16 @@ int anonymous_name(const char *path, char name[ANONYMOUS_NAME], struct err *e);
  * 0600. Several processes may write to one key file. */
 int anonymous_note(const char *key, const char *name, const char *path, struct err *e);
 
-/* Replaces the path in a message, its base name and the base name without ending by `by`. */
-void anonymous_mask(struct err *e, const char *path, const char *by);
+/* What messages about an anonymous slide do not show: names in its folder or below, and where its
+ * tissue mask lies. */
+struct anonymous {
+    const char *path;  /* of the slide */
+    const char *mask;  /* of --tissue-mask, or NULL */
+    const char *shown; /* instead of the slide's name */
+};
+void anonymous_mask(struct err *e, const struct anonymous *a);
+/* The same for a text of at most size - 1 characters. */
+void anonymous_mask_text(char *text, size_t size, const struct anonymous *a);
 
 /* --- what a store holds besides its tiles: properties, thumbnail, ICC profile --- */
 

@@ -124,7 +124,8 @@ static int add_index(const struct slide_file *file, uint32_t *crc, struct err *e
 
 struct listing {
     struct sources *out;
-    bool anonymous;
+    const struct slide_file *file; /* the slide's own */
+    bool anonymous, blames_own;
     struct err *e;
 };
 
@@ -133,8 +134,7 @@ static int add_file(void *ctx, const struct slide_file *file)
     struct listing *l = ctx;
     struct sources *out = l->out;
     if (out->n == STORE_MOST_SOURCES)
-        return err_set(l->e, "%s: the slide has more than %d files", file->path,
-                       STORE_MOST_SOURCES);
+        return err_set(l->e, "the slide has more than %d files", STORE_MOST_SOURCES);
     out->list = memory_grow(out->list, out->n, sizeof *out->list);
     struct store_source *s = &out->list[out->n];
     *s = (struct store_source){0};
@@ -144,8 +144,10 @@ static int add_file(void *ctx, const struct slide_file *file)
         snprintf(s->name, sizeof s->name, "%s", path_base_name(file->path));
     s->bytes = file->st.st_size;
     s->mtime_ns = clock_ns(&file->st.st_mtim);
-    if (add_index(file, &s->index_crc32, l->e))
+    if (add_index(file, &s->index_crc32, l->e)) {
+        l->blames_own = file == l->file;
         return err_add(l->e, "%s", file->path);
+    }
     out->n++;
     return 0;
 }
@@ -153,9 +155,10 @@ static int add_file(void *ctx, const struct slide_file *file)
 int sources_list(struct sources *out, struct slide *s, const struct slide_file *file,
                  bool anonymous, struct err *e)
 {
-    struct listing l = {.out = out, .anonymous = anonymous, .e = e};
+    struct listing l = {.out = out, .file = file, .anonymous = anonymous, .e = e};
     *out = (struct sources){0};
-    return s->reader->files ? s->reader->files(s, add_file, &l, e) : add_file(&l, file);
+    const int r = s->reader->files ? s->reader->files(s, add_file, &l, e) : add_file(&l, file);
+    return r && !l.blames_own ? err_add(e, "%s", file->path) : r;
 }
 
 void sources_free(struct sources *s)

@@ -74,8 +74,8 @@ static int add_file(struct folder *f, const char *folder, const char *name, stru
     free(path);
     errno = code;
     if (!found && code == ENOENT && !is_there)
-        return err_blame(e, ERR_TROUBLE,
-                         "%s vanished from its folder while that was read; try again", name);
+        return err_blame(e, ERR_TROUBLE, "%s/%s vanished while its folder was read; try again",
+                         folder, name);
     if (!found && code) /* it may be a file of the slide */
         return err_sys(e, "%s in its folder cannot be read%s", name,
                        code == EACCES ? "; check its permissions, or put it elsewhere" : "");
@@ -379,14 +379,16 @@ static int add_sibling(struct dicom_slide *s, const char *folder, const char *na
     struct dicom_instance i;
     char *path = folder_join(folder, name);
     const struct slide_file *file = slide_file_open(path, NULL);
-    free(path);
     int r = file ? dicom_instance_read(&i, file, e) : err_sys(e, "cannot open");
     if (r > 0)
         r = strcmp(i.series, series) ? 1 : add(s, &file, &i, e);
     const int code = errno;
     slide_file_close(file);
+    if (r < 0)
+        err_add(e, "%s of its series", path);
+    free(path);
     errno = code;
-    return r < 0 ? err_add(e, "%s of its series", name) : r;
+    return r;
 }
 
 static int add_siblings(struct dicom_slide *s, const char *path, const char *series, struct err *e)

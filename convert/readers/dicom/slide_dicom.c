@@ -239,7 +239,7 @@ static int open_level(struct dicom_reader *d, int64_t level, int threads, struct
     if (r > 0)
         describe(d, level, &said);
     if (r < 0 && bad >= 0 && l->parts[bad].file != d->file)
-        err_add(e, "%s of its series", path_base_name(l->parts[bad].file->path));
+        err_add(e, "%s of its series", l->parts[bad].file->path);
     return r;
 }
 
