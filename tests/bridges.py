@@ -93,6 +93,29 @@ def dicom_pydicom(store, dicom):
     assert ds.PatientIdentityRemoved == "YES" and str(ds.PatientName) == ""
 
 
+def dicom_places(store, dicom):
+    """Where each frame lies on the slide follows from its place in the matrix (PS3.3, equation C.7.6.2.1-1)."""
+    import pydicom
+    ds = pydicom.dcmread(dicom, stop_before_pixels=True)
+    along, down = (np.array([float(v) for v in ds.ImageOrientationSlide[k:k + 3]]) for k in (0, 3))
+    dy, dx = (float(v) for v in ds.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing)
+    first = ds.TotalPixelMatrixOriginSequence[0]
+    first = np.array([float(first.XOffsetInSlideCoordinateSystem), float(first.YOffsetInSlideCoordinateSystem), 0])
+    assert abs(along @ down) < 1e-9 and (abs(along).sum(), abs(down).sum()) == (1, 1)
+    for item in ds.PerFrameFunctionalGroupsSequence:
+        at = item.PlanePositionSlideSequence[0]
+        i, j = at.ColumnPositionInTotalImagePixelMatrix - 1, at.RowPositionInTotalImagePixelMatrix - 1
+        want = first + along * dx * i + down * dy * j
+        stated = [float(at.get(k + "OffsetInSlideCoordinateSystem")) for k in "XYZ"]
+        assert np.abs(want - stated).max() < 1e-7, (i, j, want, stated)
+        try:
+            from highdicom.spatial import PixelToReferenceTransformer
+        except ImportError:
+            continue
+        affine = PixelToReferenceTransformer(first, [*along, *down], [dy, dx])
+        assert np.abs(affine(np.array([[i, j]]))[0] - stated).max() < 1e-7, (i, j, stated)
+
+
 def dicom_wsidicom(store, folder):
     from wsidicom import WsiDicom
     with WsiDicom.open(folder) as w, wsi_store.open_store(store) as s:

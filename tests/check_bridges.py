@@ -212,6 +212,7 @@ def test_tiles_without_pixels_have_no_frame():
     dicom = dicom_of(path)
     without_errors(dicom, sparse=True)
     bridge("dicom_pydicom", (path, dicom))
+    bridge("dicom_places", (path, dicom))
     text = run(PYTHON, "-c", "import pydicom, sys; d = pydicom.dcmread(sys.argv[1]); "
                "print(d.DimensionOrganizationType, d.ImageComments)", dicom).out
     says(text, "TILED_SPARSE", "left out as background")
@@ -232,6 +233,32 @@ def test_who_may_name_the_patient():
                "'PatientIdentityRemoved' in d)", dicom_of(path, "--meta", table)).out
     says(text, "P-7 1.2.3 False")
     says(command("dicom", "-o", tmp(), "--meta", file_of("bad.csv", "slide,name\n"), path, status=1).err, "patient_id")
+
+
+def read_back(dicom):
+    out = os.path.join(tmp(), "back.h5")
+    return json_lines(run(WSI2H5, "--force", "--json", "-o", out, dicom).out)[0]
+
+
+def test_um_per_px_are_those_of_the_store_or_stated_by_the_user():
+    """What is unknown never comes back as a number: slides are grouped by it."""
+    python("pydicom")
+    unknown, known = (store(slide("--mpp", mpp), "--codec", "keep") for mpp in ("none", "0.37"))
+    out = os.path.join(tmp(), "unknown")
+    says(command("dicom", "-o", out, unknown, status=1).err, unknown, "its um per px are unknown, and DICOM must state them; give --mpp VALUE")
+    expect(not os.path.exists(out) or os.listdir(out) == [], "written all the same")
+    for value in ("0", "-1", "0.001", "51", "nan", "inf"):
+        says(command("dicom", "-o", out, "--mpp", value, unknown, status=1).err, "um per px must be from 0.02 to 50")
+    for path, options, want in ((unknown, ("--mpp", "0.61"), 0.61), (known, (), 0.37), (known, ("--mpp", "0.61"), 0.37)):
+        dicom = dicom_of(path, *options)
+        without_errors(dicom)
+        without_errors(dicom[:-4] + ".thumbnail.dcm")
+        j = read_back(dicom)
+        expect(abs(j["mpp_x"] - want) < 1e-9 and abs(j["mpp_y"] - want) < 1e-9, "%s: %s, %s", options, j["mpp_x"], j["mpp_y"])
+    coarse = store(slide("--levels", "2"), "--codec", "keep", "--level", "1")
+    with open_store(coarse) as s:
+        j = read_back(dicom_of(coarse))
+        expect(abs(j["mpp_x"] - s.mpp[0]) < 1e-6 and abs(j["mpp_y"] - s.mpp[1]) < 1e-6, "%s, not %s", j, s.mpp)
 
 
 def test_stores_that_hold_no_tiles_of_the_slide():

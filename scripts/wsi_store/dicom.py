@@ -7,6 +7,8 @@ Only stores that keep JPEG or JPEG 2000 tiles can be written: nothing is encoded
                      without that marker, as pydicom converts those that have it twice
     JPEG 2000        1.2.840.10008.1.2.4.91, the codestreams, without the boxes of JP2
     thumbnail        a second instance of the series, ImageType THUMBNAIL, not compressed
+    um per px        those of the store, or `mpp`: the standard requires a spacing, so a store without any is an error
+    positions        of TILED_SPARSE: from the corner of the picture, along ImageOrientationSlide (PS3.3, C.7.6.2.1.1)
     de-identified    no name, date or time but FIXED_TIME; the patient's ID and the container are digits of the quickhash
     UIDs             2.25 and 120 bits of SHA-256 over the key, the quickhash and what they name: a second run gives the same
 """
@@ -30,18 +32,24 @@ CLASS = "1.2.840.10008.5.1.4.1.1.77.1.6"  # VL Whole Slide Microscopy Image Stor
 JPEG, JPEG_2000, PLAIN = "1.2.840.10008.1.2.4.50", "1.2.840.10008.1.2.4.91", "1.2.840.10008.1.2.1"
 FIXED_TIME = "19700101000000"  # the standard requires a time of acquisition
 IMPLEMENTATION, WHAT = "2.25.294136217311226131271946612331126", "a DICOM file made by wsi-store"
+MPP = 0.02, 50.0  # what a scanner can have
+ORIENTATION = (0, -1, 0, -1, 0, 0)  # on the slide: where columns go (x, y, z), and where rows go
 META = ("patient_id", "patient_name", "study_uid", "accession_number")  # what a table may say of a slide
 
 
 def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, str] | None = None,
-                outputs: Outputs | None = None) -> list[str]:
+                outputs: Outputs | None = None, mpp: float | None = None) -> list[str]:
     """Writes OUTPUT/NAME.dcm, and OUTPUT/NAME.thumbnail.dcm if the store has a thumbnail: their paths. `meta`: values of
-    META for this slide. Without them nothing identifies the patient. `outputs`: those of the run that this is a part of."""
+    META for this slide. Without them nothing identifies the patient. `outputs`: those of the run that this is a part of.
+    `mpp`: um per px of the store's pixels, for a store that states none."""
     meta = dict(meta or {})
     if set(meta) - set(META):
         raise ValueError("unknown names: %s" % ", ".join(sorted(set(meta) - set(META))))
+    if mpp is not None and not MPP[0] <= mpp <= MPP[1]:
+        raise StoreError("um per px must be from %g to %g, not %g" % (*MPP, mpp))
     with Store(store, True, None, 0) as s:
         name = os.path.splitext(os.path.basename(os.fspath(store)))[0]
+        s.mpp = s.mpp or (mpp and (mpp, mpp))  # this Store is ours
         uids, files = _Uids(key, s), outputs or Outputs([store])
         images = [(os.path.join(os.fspath(output), name + ".dcm"), _slide(s, uids, meta))]
         if s.thumbnail is not None:
@@ -153,19 +161,30 @@ def _sparse(ds: Any, s: Store, places: Sequence[tuple[int, int]], status: Any) -
     counts = [int((status == k).sum()) for k in (1, 2, 3)]
     ds.ImageComments = "%d tiles missing, %d damaged, %d left out as background have no frame" % tuple(counts)
     frames = []
-    x_um, y_um = s.mpp or (1.0, 1.0)
     for r, k in places:
         item, content, plane = Dataset(), Dataset(), Dataset()
         content.DimensionIndexValues = [k + 1, r + 1]
         item.FrameContentSequence = [content]
         plane.ColumnPositionInTotalImagePixelMatrix = k * cols + 1
         plane.RowPositionInTotalImagePixelMatrix = r * rows + 1
-        plane.XOffsetInSlideCoordinateSystem = "%.10g" % (k * cols * x_um / 1000)
-        plane.YOffsetInSlideCoordinateSystem = "%.10g" % (r * rows * y_um / 1000)
-        plane.ZOffsetInSlideCoordinateSystem = "0"
+        x, y, z = _place(s, k * cols, r * rows)
+        plane.XOffsetInSlideCoordinateSystem, plane.YOffsetInSlideCoordinateSystem, plane.ZOffsetInSlideCoordinateSystem = x, y, z
         item.PlanePositionSlideSequence = [plane]
         frames.append(item)
     ds.PerFrameFunctionalGroupsSequence = frames
+
+
+def _um(s: Store) -> tuple[float, float]:
+    if s.mpp is None:
+        raise StoreError("%s: its um per px are unknown, and DICOM must state them; give --mpp VALUE, or convert the slide with "
+                         "--mpp-override" % s.path)
+    return s.mpp
+
+
+def _place(s: Store, column: int, row: int) -> list[str]:
+    """Where a pixel lies on the slide, mm, if the first one lies at (0, 0, 0): x, y, z."""
+    across, down = (um / 1000 * n for um, n in zip(_um(s), (column, row)))
+    return ["%.10g" % (0.0 + across * ORIENTATION[k] + down * ORIENTATION[3 + k]) for k in range(3)]
 
 
 def _thumbnail(s: Store, uids: _Uids, meta: Mapping[str, str]) -> Any:
@@ -235,7 +254,7 @@ def _matrix(ds: Any, s: Store, uids: _Uids, size: tuple[int, int], tile: tuple[i
     """Sizes, dimensions, and the functional groups that all frames share."""
     from pydicom.dataset import Dataset
     shared, measures, frame, origin = Dataset(), Dataset(), Dataset(), Dataset()
-    x_um, y_um = s.mpp or (1.0, 1.0)
+    x_um, y_um = _um(s)
     width_mm, height_mm = s.width * x_um / 1000, s.height * y_um / 1000
     measures.PixelSpacing = ["%.10g" % (height_mm / size[1]), "%.10g" % (width_mm / size[0])]
     measures.SliceThickness = "0.001"
@@ -245,10 +264,10 @@ def _matrix(ds: Any, s: Store, uids: _Uids, size: tuple[int, int], tile: tuple[i
     ds.Columns, ds.Rows = tile[1], tile[0]
     ds.TotalPixelMatrixColumns, ds.TotalPixelMatrixRows = size
     ds.TotalPixelMatrixFocalPlanes = 1
-    origin.XOffsetInSlideCoordinateSystem, origin.YOffsetInSlideCoordinateSystem = "0", "0"
+    origin.XOffsetInSlideCoordinateSystem, origin.YOffsetInSlideCoordinateSystem = _place(s, 0, 0)[:2]
     ds.TotalPixelMatrixOriginSequence = [origin]
     ds.ImagedVolumeWidth, ds.ImagedVolumeHeight, ds.ImagedVolumeDepth = width_mm, height_mm, 1.0
-    ds.ImageOrientationSlide = ["0", "-1", "0", "-1", "0", "0"]
+    ds.ImageOrientationSlide = ["%d" % v for v in ORIENTATION]
     ds.BitsAllocated, ds.BitsStored, ds.HighBit, ds.PixelRepresentation = 8, 8, 7, 0
     ds.BurnedInAnnotation, ds.SpecimenLabelInImage, ds.VolumetricProperties = "NO", "NO", "VOLUME"
     ds.FocusMethod, ds.ExtendedDepthOfField = "AUTO", "NO"
