@@ -261,6 +261,19 @@ def test_um_per_px_are_those_of_the_store_or_stated_by_the_user():
         expect(abs(j["mpp_x"] - s.mpp[0]) < 1e-6 and abs(j["mpp_y"] - s.mpp[1]) < 1e-6, "%s, not %s", j, s.mpp)
 
 
+def test_what_the_slide_does_not_state_is_not_made_up():
+    python("pydicom")
+    dark = store(slide("--stain", "fluorescence", name="dark"), "--codec", "keep")
+    out = os.path.join(tmp(), "dark")
+    says(command("dicom", "-o", out, dark, status=1).err, "how it was lit is unknown (the slide has no bright background", "--brightfield")
+    expect(not os.path.exists(out) or os.listdir(out) == [], "written all the same")
+    dicom = dicom_of(dark, "--brightfield")
+    without_errors(dicom)
+    text = run(PYTHON, "-c", "import pydicom, sys; d = pydicom.dcmread(sys.argv[1]); print(d.Manufacturer, d.ManufacturerModelName, d.DeviceSerialNumber, "
+               "d.OpticalPathSequence[0].IlluminationTypeCodeSequence[0].CodeMeaning)", dicom).out
+    says(text, "aperio unknown unknown Brightfield illumination")
+
+
 def test_stores_that_hold_no_tiles_of_the_slide():
     for kind, codec, words in (((), "deflate", ["codec deflate", "--codec keep"]),
                                (("--compression", "33003"), "keep", ["YCbCr", "no DICOM is written"])):

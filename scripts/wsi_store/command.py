@@ -99,7 +99,7 @@ def _write_dicom(o: argparse.Namespace) -> int:
 
     def work(path: str) -> str:
         name = os.path.splitext(os.path.basename(path))[0]
-        return ", ".join(write_dicom(path, o.output, key, table.get(name), outputs, o.mpp))
+        return ", ".join(write_dicom(path, o.output, key, table.get(name), outputs, o.mpp, o.brightfield))
     return _each(o.stores, work)
 
 
@@ -170,6 +170,7 @@ def main() -> None:
     c.add_argument("--key", metavar="FILE", help="a secret, without which nobody can tell the UIDs from the slide")
     c.add_argument("--meta", metavar="CSV", help="a table of slide and patient_id, patient_name, study_uid, accession_number")
     c.add_argument("--mpp", metavar="VALUE", type=float, help="um per px of the pixels of stores that state none: DICOM must state them")
+    c.add_argument("--brightfield", action="store_true", help="the slides are, although nothing in them is as bright as glass")
     c.set_defaults(run=_write_dicom)
     c = commands.add_parser("windows", help="write the numbers of all windows of results as a table of Parquet")
     c.add_argument("results", metavar="RESULT", nargs="+", help="of h5spec, also merged ones")

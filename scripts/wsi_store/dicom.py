@@ -10,6 +10,10 @@ Only stores that keep JPEG or JPEG 2000 tiles can be written: nothing is encoded
     um per px        those of the store, or `mpp`: the standard requires a spacing, so a store without any is an error
     positions        of TILED_SPARSE: from the corner of the picture, along ImageOrientationSlide (PS3.3, C.7.6.2.1.1)
     de-identified    no name, date or time but FIXED_TIME; the patient's ID and the container are digits of the quickhash
+    light            brightfield, as the converter saw bright glass; a store without any is an error, unless `brightfield` says so
+    colours          the profile of the slide, or sRGB, which readers take where a slide states none
+    device           the vendor; model and serial number are "unknown". The standard requires the words AUTO (focus), NO (extended
+                     depth of field) and a depth of 1 um: no store knows them
     UIDs             2.25 and 120 bits of SHA-256 over the key, the quickhash and what they name: a second run gives the same
 """
 from __future__ import annotations
@@ -38,10 +42,11 @@ META = ("patient_id", "patient_name", "study_uid", "accession_number")  # what a
 
 
 def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, str] | None = None,
-                outputs: Outputs | None = None, mpp: float | None = None) -> list[str]:
+                outputs: Outputs | None = None, mpp: float | None = None, brightfield: bool = False) -> list[str]:
     """Writes OUTPUT/NAME.dcm, and OUTPUT/NAME.thumbnail.dcm if the store has a thumbnail: their paths. `meta`: values of
     META for this slide. Without them nothing identifies the patient. `outputs`: those of the run that this is a part of.
-    `mpp`: um per px of the store's pixels, for a store that states none."""
+    `mpp`: um per px of the store's pixels, for a store that states none. `brightfield`: so is the slide, although nothing in
+    it is as bright as glass."""
     meta = dict(meta or {})
     if set(meta) - set(META):
         raise ValueError("unknown names: %s" % ", ".join(sorted(set(meta) - set(META))))
@@ -49,6 +54,9 @@ def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, 
         raise StoreError("um per px must be from %g to %g, not %g" % (*MPP, mpp))
     with Store(store, True, None, 0) as s:
         name = os.path.splitext(os.path.basename(os.fspath(store)))[0]
+        if s.attrs.get("tissue_missing") and not brightfield:
+            raise StoreError("%s: how it was lit is unknown (%s), and DICOM must state it; --brightfield says that it is brightfield"
+                             % (s.path, s.attrs["tissue_missing"]))
         s.mpp = s.mpp or (mpp and (mpp, mpp))  # this Store is ours
         uids, files = _Uids(key, s), outputs or Outputs([store])
         images = [(os.path.join(os.fspath(output), name + ".dcm"), _slide(s, uids, meta))]
@@ -223,8 +231,8 @@ def _image(s: Store, uids: _Uids, meta: Mapping[str, str], what: str, kind: list
     ds.StudyInstanceUID, ds.SeriesInstanceUID = meta.get("study_uid") or uids("study"), uids("series")
     ds.FrameOfReferenceUID, ds.PositionReferenceIndicator = uids("frame of reference"), "SLIDE_CORNER"
     ds.SeriesNumber, ds.InstanceNumber = 1, 1 if what == "slide" else 2
-    ds.Manufacturer = ds.ManufacturerModelName = str(s.attrs.get("vendor") or "unknown")
-    ds.DeviceSerialNumber = "0"
+    ds.Manufacturer = str(s.attrs.get("vendor") or "unknown")
+    ds.ManufacturerModelName = ds.DeviceSerialNumber = "unknown"
     ds.SoftwareVersions = str(s.attrs.get("creator", "wsi2h5"))
     _specimen(ds, uids)
     _matrix(ds, s, uids, size, tile)
