@@ -914,6 +914,16 @@ def test_a_gpu_has_eight_cores_where_all_nodes_with_gpus_have_them():
         expect(asked == ["--cpus-per-task=4", "--cpus-per-task=%d" % cores], "%s, %d: %s", nodes, gpus, asked)
 
 
+def test_a_build_without_cuda_on_a_node_is_no_fault_of_the_slides():
+    """h5spec ends with 2 there; the slides are worth another try elsewhere."""
+    if "cuda" in re.search("backends: (.*)", run(H5SPEC, "--version").out)[1]:
+        raise Skip("this build has CUDA")
+    out = new_out()
+    p = local(out, "--gpus", "1", *slides(2), env=dict(TOOLS, H5SPEC=h5spec_with("cpu, cuda")), status=5)
+    says(p.out, "node trouble", "this build has no CUDA backend")
+    expect(status_of(out, 5)["states"]["bad slide"] == 0, "%s", p.out)
+
+
 def test_submissions_can_be_looked_at_first_and_what_is_refused_is_reported():
     slurm = Slurm()
     p = slurm.corpus("run", new_out(), "--gpus", "0", "--dry-run", *slides(2), "--", "--account=lab")

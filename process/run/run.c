@@ -965,6 +965,8 @@ int run_main(struct options *o)
     struct err e = {0};
     if (o->first_group && o->files.n > 1)
         err_set(&e, "--groups takes one store at a time");
+    else if (o->choice.kind == SPECTRUM_CUDA && spectrum_check_build(&e))
+        err_add(&e, "--device %s", o->device); /* no other input or try changes that */
     if (*e.msg || check_names(&o->files, &e) || check_target(o, &e))
         return command_usage_error(o->command, &e);
     if (!output_is_folder(o->output, RESULT_ENDING) &&

@@ -18,6 +18,11 @@ static const struct spectrum_backend *cuda_backend(struct err *e)
 #endif
 }
 
+int spectrum_check_build(struct err *e)
+{
+    return cuda_backend(e) ? 0 : -1;
+}
+
 const char *spectrum_backends(void)
 {
     struct err no;

@@ -21,6 +21,8 @@ void spectrum_describe(const struct spectrum_use *u, uint64_t devices, char *tex
 /* Can this build use a CUDA device on this machine? If not, the reason is in *e. */
 bool spectrum_has_cuda(struct err *e);
 
+/* -1: this build has no backend for CUDA devices. */
+int spectrum_check_build(struct err *e);
 /* "cpu" and so on: the backends of this build, for --version. */
 const char *spectrum_backends(void);
 

@@ -180,7 +180,7 @@ class Batch:
                           ", perhaps for lack of memory" if number == signal.SIGKILL else ""))
 
     def last_message(self):
-        lines = read_lines(self.corpus.log(self.number, "err"))
+        lines = [line for line in read_lines(self.corpus.log(self.number, "err")) if not line.startswith("Try '")]
         return lines[-1] if lines else ""
 
 
