@@ -691,6 +691,37 @@ def test_a_slide_twice_in_the_table():
     says(report("--meta", wrong, "--group", "site", results(), status=1)[1].err, wrong + ": line 4: slide made-00001 has site South, but North in line 2")
 
 
+def test_slides_of_unknown_magnification_are_compared_and_that_is_said_first():
+    """They passed in silence. Of other formats, and of sizes that differ by a factor of 4, they are apart unless the user says otherwise."""
+    def unknown(name, *options):
+        return results("--mpp", "0", *options, "--names", names("%s-%d" % (name, k) for k in range(12)), name=name + ".h5")
+    def pools(*argv):
+        page = report(*argv)[0]
+        head = re.search("<header>.*?</header>", text_in(page), re.S)[0]
+        return sorted(p["n"] for p in data_of(page)["pools"]), plain(file_of("head.html", head.encode())), table_of(*argv)
+    one = unknown("one", "--windows", "16x16")
+    n, head, rows = pools(one)
+    says(head, "The magnification of 12 slides is unknown and assumed to be equal", "wsi2h5 --mpp-override")
+    expect(n == [12] and "apart" not in head and "not judged" not in {r["verdict"] for r in rows}, "%s %s", n, head)
+    with h5py.File(one) as f:
+        nx = f["slides/one-0"].attrs["width"]
+    wide = unknown("wide", "--windows", "120x4")
+    with h5py.File(wide) as f:
+        expect(max(f["slides/wide-0"].attrs[s] for s in ("width", "height")) >= 4 * nx, "too small for this test")
+    def of_another_vendor(slides):
+        for s in slides.values():
+            s.attrs["vendor"] = "leica"
+    vendor = with_slides(unknown("vendor"), of_another_vendor)
+    for other in (wide, vendor):
+        n, head, rows = pools(one, other)
+        says(head, "The magnification of 24 slides is unknown", "are compared apart; a table (--meta) says which to compare")
+        expect(n == [12, 12] and len({r["resolution"] for r in rows}) == 2, "%s %s", n, {r["resolution"] for r in rows})
+    meta = table("slide,all", *("%s-%d,x" % (name, k) for name in ("one", "vendor") for k in range(12)))
+    n, head, _ = pools("--meta", meta, "--group", "all", one, vendor)
+    expect(n == [24] and "apart" not in head, "asked: %s %s", n, head)
+    expect("magnification of" not in pools(results())[1], "known")
+
+
 def test_too_many_groups():
     meta = table("slide,site", *("made-%05d,%d" % (k, k) for k in range(1, 301)))
     says(report("--meta", meta, "--group", "site", results("--slides", "300"), status=1)[1].err, "more than 256 groups")

@@ -7,7 +7,11 @@
 #ifndef WSI_REPORT_RULES_H
 #define WSI_REPORT_RULES_H
 
-/* --- what is usual (report_scores.c) --- */
+/* --- what is compared, and what is usual (report_scores.c) --- */
+
+/* Times: pictures of unknown um per px whose longer sides differ by this are not of one kind of
+ * scan, so their magnification is not assumed to be equal. */
+#define RULE_UNKNOWN_SIZES 4
 
 /* Limit of a share of the thumbnail where no group shows what is usual. A real H&E slide has 0.006. */
 #define RULE_SHARE_ALONE 0.01

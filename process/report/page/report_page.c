@@ -191,6 +191,31 @@ static void put_headline(FILE *f, const struct report_view *r, const struct tall
     fputs("</p>\n", f);
 }
 
+/* Slides whose um per px nobody states are compared all the same. */
+static void put_unknown(FILE *f, const struct report_view *r)
+{
+    int64_t n = 0;
+    int sets = 0;
+    for (int32_t p = 0; p < r->scores->n_pools; p++) {
+        const struct report_pool *q = &r->scores->pool[p];
+        n += q->unknown ? q->n : 0;
+        sets += q->unknown;
+    }
+    if (n < 2)
+        return;
+    fprintf(
+        f,
+        "<p id=\"unknown-um\"><b>The magnification of %" PRId64 " slides is unknown and assumed "
+        "to be equal</b>: their files state no um per px. If they are of several "
+        "magnifications, sharpness cannot be compared. State it: wsi2h5 --mpp-override.%s</p>\n",
+        n,
+        sets < 2 ? ""
+        : r->groups->asked
+            ? ""
+            : " Slides of different formats, and of sizes that differ by a "
+              "factor of 4, are compared apart; a table (--meta) says which to compare.");
+}
+
 /* Slides that are the same as others, which count once. */
 static void put_copies(FILE *f, const struct report_view *r)
 {
@@ -542,6 +567,7 @@ int report_page(const struct report_view *r, FILE *f, struct err *e)
     char title[1024];
     put_title(f, r, title, sizeof title);
     put_headline(f, r, &t);
+    put_unknown(f, r);
     put_copies(f, r);
     put_left_out(f, r);
     put_counts(f, r, &t);

@@ -141,6 +141,7 @@ int report_group(const struct report_setup *o, const struct report_slides *s,
 {
     const struct work w = {o, s, g};
     g->of = memory_need((size_t)s->n + 1, sizeof *g->of);
+    g->asked = o->group != NULL;
     if (o->meta)
         return group_by_table(&w, e);
     if (o->group)

@@ -12,6 +12,7 @@ struct report_groups {
     int32_t n;
     char **name; /* [n], owned; group 0 is that of slides without another */
     int32_t *of; /* [slides], the group of each slide; owned */
+    bool asked;  /* the user says which slides go together (--group) */
 };
 
 /* -1: out of memory, or the table or property cannot be used. */

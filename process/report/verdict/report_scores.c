@@ -26,10 +26,12 @@ struct work {
 /* A slide on its way to a pool. */
 struct place {
     int32_t group;
-    bool known;    /* is the um per pixel known? */
-    double value;  /* um per pixel; if it is not known, the downsample, 1 if that is not known */
-    int64_t slide; /* its number */
-    int64_t set;   /* number of the slides of its group that have its resolution */
+    bool known;   /* is the um per pixel known? */
+    double value; /* um per pixel; if it is not known, the downsample, 1 if that is not known */
+    const char *vendor; /* "" and 0 where the user says what goes together, or the um is known */
+    double side;        /* the longer one, px of level 0 */
+    int64_t slide;      /* its number */
+    int64_t set;        /* number of the slides of its group that have its resolution */
 };
 
 static int by_resolution(const void *a, const void *b)
@@ -39,7 +41,17 @@ static int by_resolution(const void *a, const void *b)
         return x->group < y->group ? -1 : 1;
     if (x->known != y->known)
         return x->known ? -1 : 1;
+    if (strcmp(x->vendor, y->vendor) != 0)
+        return strcmp(x->vendor, y->vendor);
     return x->value < y->value ? -1 : x->value > y->value;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->set != y->set)
+        return x->set < y->set ? -1 : 1;
+    return x->side < y->side ? -1 : x->side > y->side;
 }
 
 static int by_slide(const void *a, const void *b)
@@ -55,7 +67,9 @@ static int64_t find_sets(struct place *p, int64_t n)
     int64_t *set = memory_need((size_t)n, sizeof *set), sets = 0;
     for (int64_t k = 0; k < n;) {
         int64_t m = 0;
-        for (; k + m < n && p[k + m].group == p[k].group && p[k + m].known == p[k].known; m++)
+        for (; k + m < n && p[k + m].group == p[k].group && p[k + m].known == p[k].known &&
+               !strcmp(p[k + m].vendor, p[k].vendor);
+             m++)
             value[m] = p[k + m].value;
         sets = same_resolution_sets(value, m, sets, set);
         for (int64_t j = 0; j < m; j++)
@@ -66,13 +80,49 @@ static int64_t find_sets(struct place *p, int64_t n)
     return sets;
 }
 
+/* Cuts n places of one set, sorted by size, at the widest gaps until no set spans
+ * RULE_UNKNOWN_SIZES. */
+static void cut_by_size(struct place *p, int64_t n, int64_t *sets)
+{
+    int64_t cut = 0;
+    double widest = 1;
+    if (n < 2 || !(p[n - 1].side >= RULE_UNKNOWN_SIZES * p[0].side) || !(p[0].side > 0))
+        return;
+    for (int64_t k = 1; k < n; k++)
+        if (p[k].side / p[k - 1].side > widest) {
+            widest = p[k].side / p[k - 1].side;
+            cut = k;
+        }
+    for (int64_t k = cut; k < n; k++)
+        p[k].set = *sets;
+    ++*sets;
+    cut_by_size(p, cut, sets);
+    cut_by_size(p + cut, n - cut, sets);
+}
+
+static int64_t cut_sets(struct place *p, int64_t n, int64_t sets)
+{
+    qsort(p, (size_t)n, sizeof *p, by_size);
+    for (int64_t k = 0, m; k < n; k += m) {
+        const int64_t set = p[k].set;
+        for (m = 1; k + m < n && p[k + m].set == set; m++)
+            ;
+        cut_by_size(p + k, m, &sets);
+    }
+    return sets;
+}
+
 /* With two significant digits, and more where another pool of the group has the same ones. */
-static void name_resolution(struct report_scores *out, struct report_pool *q, const struct place *p)
+static void name_resolution(struct report_scores *out, struct report_pool *q, const struct place *p,
+                            bool several)
 {
     for (int digits = 2; digits <= 9; digits++) {
         bool taken = false;
         if (p->known)
             snprintf(q->resolution, sizeof q->resolution, "%.*g um/px", digits, p->value);
+        else if (several)
+            snprintf(q->resolution, sizeof q->resolution, "unknown um/px, %.16s, %.*g px",
+                     p->vendor, digits, p->side);
         else
             snprintf(q->resolution, sizeof q->resolution,
                      p->value == 1 ? "unknown um/px" : "unknown um/px, downsampled by %.*g", digits,
@@ -82,6 +132,16 @@ static void name_resolution(struct report_scores *out, struct report_pool *q, co
         if (!taken)
             return;
     }
+}
+
+/* Is another set of the group's slides of unknown um per px of the same downsample? */
+static bool has_others(const struct place *p, int64_t n, const struct place *of)
+{
+    for (int64_t k = 0; k < n && !of->known; k++)
+        if (!p[k].known && p[k].group == of->group && p[k].set != of->set &&
+            p[k].value == of->value)
+            return true;
+    return false;
 }
 
 /* Makes a pool of each set, in the order of their first slides. */
@@ -96,7 +156,8 @@ static void make_pools(struct report_scores *out, const struct place *p, int64_t
         if (*of < 0) {
             struct report_pool *q = &out->pool[ *of = out->n_pools++];
             q->group = p[k].group;
-            name_resolution(out, q, &p[k]);
+            q->unknown = !p[k].known;
+            name_resolution(out, q, &p[k], has_others(p, n, &p[k]));
         }
         out->of[k].pool = *of;
     }
@@ -113,9 +174,14 @@ static void find_pools(const struct work *w)
         const double value = known ? s->um : s->downsample;
         p[k] =
             (struct place){.group = w->groups->of[k], .known = known, .value = value, .slide = k};
+        p[k].vendor = "";
+        if (!known && !w->groups->asked) {
+            p[k].vendor = s->vendor;
+            p[k].side = s->downsample * (double)(s->width > s->height ? s->width : s->height);
+        }
     }
     qsort(p, (size_t)n, sizeof *p, by_resolution);
-    const int64_t sets = find_sets(p, n);
+    const int64_t sets = cut_sets(p, n, find_sets(p, n));
     qsort(p, (size_t)n, sizeof *p, by_slide);
     make_pools(w->out, p, n, sets);
     free(p);

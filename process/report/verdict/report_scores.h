@@ -25,7 +25,8 @@ struct report_score {
 /* A group's slides of one resolution. */
 struct report_pool {
     int32_t group;
-    char resolution[48]; /* "0.25 um/px" */
+    char resolution[80]; /* "0.25 um/px" */
+    bool unknown;        /* nobody states the um per px of its slides */
     int64_t n, counted;  /* slides; those with windows */
     int64_t accepted;    /* slides in the list of --accepted; the summaries are of these, if any */
     struct stats_summary summary[REPORT_METRICS];
