@@ -141,6 +141,57 @@ def test_the_format_names_every_column():
     expect(not unknown, "FORMAT.md does not name %s", unknown)
 
 
+def described(begin, end):
+    """{name: (optional, kinds)} of the attributes in the tables of a part of FORMAT.md; int unless a line says otherwise."""
+    text = text_in(os.path.join(ROOT, "common", "FORMAT.md")).partition(begin)[2].partition(end)[0]
+    found = {}
+    for line in text.splitlines():
+        cells = line.strip("| ").split(" | ", 1)
+        names = re.findall(r"`(\w+)`(\??)", cells[0]) if line.startswith("| `") else []
+        kinds = re.findall(r"\b(text|int|real|uint8)\b", re.split(": |; |\\(", cells[1])[0]) if names else []
+        for k, (name, optional) in enumerate(names):
+            found[name] = (bool(optional), {kinds[k]} if len(kinds) == len(names) else set(kinds) or {"int"})
+    return found
+
+
+def kind_of(attribute):
+    value = np.asarray(attribute)
+    return {"O": "text", "U": "text", "S": "text", "f": "real"}.get(value.dtype.kind) or {"int64": "int", "uint8": "uint8"}.get(str(value.dtype))
+
+
+def test_the_format_describes_stores_and_results():
+    """Each attribute in its tables exists and has the type that is stated, and files have no others."""
+    both_, root = described("## What both have in common", "### Checksums"), described("### Attributes of the root\n", "### Groups")
+    of_both = described("### Attributes of the root and of each slide", "The root also has")
+    of_slide, sealed = described("### `/slides/NAME`", "A map has one value"), {"attribute_crc32", "slide_count", "groups_missing", "data_crc32"}
+    stores = [store(made("--size", "600x500", "--mpp", mpp, "--seed", "3", *more, name="format"), *options) for mpp, more, options in (
+        ("0.25", (), ()), ("none", (), ("--codec", "none")), ("none", ("--stain", "fluorescence"), ()))]
+    expect(len(root) > 25 and len(of_slide) > 25 and len(of_both) > 15, "the tables cannot be read: %d %d %d", len(root), len(of_slide), len(of_both))
+    seen, of_store = set(), dict(root, tissue_fraction=(True, {"real"}))  # that of /tissue/mask
+    for path in stores:
+        with h5py.File(path) as f, h5py.File(spectrum(path)) as r:
+            slide = list(r["slides"].values())[0]
+            for attrs, tables in ((f.attrs, (both_, root)), (r.attrs, (both_, of_both)), (slide.attrs, (of_both, of_slide))):
+                known = {name: row for t in tables for name, row in t.items()}
+                lacks = [n for n, (optional, _) in known.items() if not optional and n not in attrs and n not in ("fine_", "sharp_")]
+                expect(not lacks, "%s lacks %s", path, lacks)
+                more = [n for n in attrs if n not in known and n not in sealed and not n.startswith(("glass_", "fine_", "sharp_"))]
+                expect(not more, "FORMAT.md does not name %s", more)
+                for name in set(known) & set(attrs):
+                    kinds = of_store.get(name, known[name])[1] if of_slide in tables and name not in of_both else known[name][1]
+                    expect(kind_of(attrs[name]) in kinds, "%s is %s, not %s", name, kind_of(attrs[name]), kinds)
+                seen |= set(attrs)
+            for name in root:  # "as in the store": absent there is NaN, "" or 0
+                if name in slide.attrs and name not in f.attrs:
+                    value = slide.attrs[name]
+                    expect(value == "" or name == "jpeg_quality" and value == 0 or value != value, "%s absent in the store is %s", name, value)
+            for name, d in slide.items():
+                expect(("scale" in d.attrs) == (d.dtype == np.int16), "%s: scale", name)
+            expect("tissue" in f or "tissue_rule" in f.attrs, "the rule of a map that does not exist")
+    says(text_in(os.path.join(ROOT, "common", "FORMAT.md")), "An int16 map has the attribute `scale`")
+    expect({"jpeg_quality", "mpp_x", "tissue_missing"} <= seen, "these files show too little: %s", seen)
+
+
 def test_a_table_of_few_slides():
     """merge --table: the bytes that many slides have, or a failure; never copies."""
     folder = corpus()

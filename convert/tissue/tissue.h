@@ -12,7 +12,7 @@
  * seven pictures and judged on others (tests/FIGURES.md). Last, gaps of one or two cells are closed
  * (by a square of 3 x 3 cells): between pale nuclei a cell is as bright as glass.
  *
- * The user can give thresholds of H and S instead, and can have small pieces of tissue removed.
+ * The user can give thresholds of H and S instead.
  *
  * The rules need a bright background, as of glass. A slide has none if more of its cells are dark
  * (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
