@@ -57,7 +57,8 @@ def write_dicom(store: Path, output: Path, key: bytes = b"", meta: Mapping[str, 
         if s.attrs.get("tissue_missing") and not brightfield:
             raise StoreError("%s: how it was lit is unknown (%s), and DICOM must state it; --brightfield says that it is brightfield"
                              % (s.path, s.attrs["tissue_missing"]))
-        s.mpp = s.mpp or (mpp and (mpp, mpp))  # this Store is ours
+        if s.mpp is None and mpp is not None:  # this Store is ours
+            s.mpp = (mpp, mpp)
         uids, files = _Uids(key, s), outputs or Outputs([store])
         images = [(os.path.join(os.fspath(output), name + ".dcm"), _slide(s, uids, meta))]
         if s.thumbnail is not None:
