@@ -196,12 +196,16 @@ bool h5_is_newer(hid_t file, const char *path, const struct h5_format *format, s
     const bool states = number && sscanf(number, " %d.%d", &major, &minor) == 2;
     const bool by_newer =
         states && (major > own_major || (major == own_major && minor > own_minor));
-    if (!by_newer && (h5_get_int(file, "format_version", 0, INT64_MAX, &version, NULL) ||
-                      version <= format->version))
+    const bool later = !h5_get_int(file, "format_version", 0, INT64_MAX, &version, NULL) &&
+                       version > format->version;
+    if (!by_newer && !later)
         return false;
     err_blame(e, ERR_NEWER,
-              "%s: newer: made by %s; this program has version " WSI_VERSION ": update it", path,
+              "newer: made by %s; update this program, which has version " WSI_VERSION,
               named ? creator : "a newer version");
+    if (later)
+        err_add(e, "format_version %" PRId64 "; this program reads %d", version, format->version);
+    err_add(e, "%s", path);
     return true;
 }
 

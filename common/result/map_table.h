@@ -6,6 +6,8 @@
  * in a backend, only if no formula fits it. Everything else walks the rows: the maps of bands,
  * writing, reading, checking, merging, quantiles, compare, info, map and plot.
  *
+ * Results of earlier versions lack a new map. Then it is absent: struct result_map.
+ *
  * ROW(NUMBER, fields of struct result_map_kind): RESULT_NUMBER is the map's number.
  */
 #ifndef WSI_MAP_TABLE_H

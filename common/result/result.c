@@ -213,6 +213,7 @@ void result_map_add(struct result_map *a, const struct result_map *b, int64_t n)
     const size_t bytes = result_type_bytes(a->kind->type);
     unsigned char fill[8];
     fill_of(b->kind, fill);
+    a->absent = a->absent || b->absent;
     for (int64_t k = 0; k < n; k++)
         if (!is_fill(b, fill, k))
             memcpy((unsigned char *)a->values + (size_t)k * bytes,
@@ -445,7 +446,8 @@ uint32_t result_data_crc(const struct result_params *p, const struct result_slid
     uint32_t parts[RESULT_MAPS + FEATURES_SAMPLES + 3], n = 0;
     parts[n++] = codec_crc32(s->counts.histogram, (size_t)p->bins * sizeof(uint64_t));
     for (int m = 0; m < RESULT_MAPS; m++)
-        parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
+        if (!s->maps[m].absent)
+            parts[n++] = codec_crc32(s->maps[m].values, windows * result_type_bytes(kinds[m].type));
     parts[n++] = codec_crc32(s->groups, (size_t)s->group_count);
     parts[n++] = codec_crc32(s->counts.octaves, sizeof s->counts.octaves);
     for (int k = 0; k < FEATURES_SAMPLES; k++)

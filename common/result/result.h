@@ -148,6 +148,7 @@ struct result_map_kind {
 struct result_map {
     const struct result_map_kind *kind;
     void *values; /* [ny][nx] of kind->type */
+    bool absent;  /* its file, which an earlier version made, has no such map: all fill values */
 };
 
 const struct result_map_kind *result_map_kind(int map);

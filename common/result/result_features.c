@@ -101,7 +101,7 @@ int result_put_features(hid_t o, const struct result_params *p, const struct res
                         struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(m) && put_quantiles(o, s, m, e))
+        if (result_has_quantiles(m) && !s->maps[m].absent && put_quantiles(o, s, m, e))
             return -1;
     if (put_profile(o, p, s, e) || put_slide_numbers(o, p, s, e) || put_report_numbers(o, p, s, e))
         return -1;
@@ -197,7 +197,7 @@ int result_check_numbers(const struct result_params *p, const struct result_slid
 {
     const uint64_t most = result_samples(p, &s->counts) * (uint64_t)(p->bins - 1);
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(m) && check_quantile_range(p, m, s, e))
+        if (result_has_quantiles(m) && !s->maps[m].absent && check_quantile_range(p, m, s, e))
             return -1;
     struct slide_numbers n = s->of_spectra;
     for (int k = 0; k < SLIDE_NUMBERS; k++) {
@@ -261,7 +261,7 @@ int result_get_features(hid_t o, const struct result_params *p, unsigned parts,
                         struct result_slide *s, struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(m) && get_quantiles(o, m, s, e))
+        if (result_has_quantiles(m) && !s->maps[m].absent && get_quantiles(o, m, s, e))
             return -1;
     if (get_slide_numbers(o, s, e) || get_octaves(o, &s->counts, e) ||
         result_check_numbers(p, s, e))
@@ -359,6 +359,8 @@ static bool agrees_with_maps(const struct result_slide *s, int64_t k)
     const bool steps = counts && features_is_stepped(k, s->nx, s->ny);
     const bool tissue = !(flags & RESULT_FLAG_NO_GROUP) && !isnan(s->origin.tissue_fraction);
     for (int m = 0; m < RESULT_MAPS; m++) {
+        if (s->maps[m].absent)
+            continue;
         const bool has = !isnan(result_map_value(&s->maps[m], k));
         const enum result_formula formula = result_map_kind(m)->formula;
         if ((formula == RESULT_OF_TISSUE && has != tissue) ||
@@ -389,7 +391,7 @@ int result_check_features(hid_t o, const struct result_params *p, const struct r
                           struct err *e)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (result_has_quantiles(m) && check_quantiles(s, m, e))
+        if (result_has_quantiles(m) && !s->maps[m].absent && check_quantiles(s, m, e))
             return -1;
     return check_slide_numbers(p, s, e) || check_report_numbers(o, p, s, e) ||
                    check_profile(o, p, s, e) || check_flags(s, e)

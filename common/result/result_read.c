@@ -241,12 +241,20 @@ static hid_t native_type(enum result_type type)
                                   : H5T_NATIVE_UINT8;
 }
 
+/* A map that the file lacks, because an earlier version made it, is absent: data_crc32 and the seal
+ * show what another program has removed. */
 static int get_maps(hid_t o, const struct result *r, struct result_slide *s, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         struct result_map *map = &s->maps[m];
-        if (!map->values)
+        const int has = h5_has_link(o, map->kind->name, e);
+        if (has < 0)
+            return -1;
+        map->absent = !has;
+        for (int q = 0; map->absent && q < FEATURES_QUANTILES; q++)
+            s->quantiles[m][q] = NAN;
+        if (!map->values || map->absent)
             continue;
         if (h5_read_array(o, map->kind->name, native_type(map->kind->type), 2, dims, map->values,
                           e) ||
@@ -586,10 +594,12 @@ static int check_layout(hid_t dataset, int map, struct err *e)
                          result_map_kind(map)->name);
 }
 
-static int check_maps(hid_t o, struct err *e)
+static int check_maps(hid_t o, const struct result_slide *s, struct err *e)
 {
     int bad = 0;
     for (int m = 0; m < RESULT_MAPS && !bad; m++) {
+        if (s->maps[m].absent)
+            continue;
         hid_t ds = h5_open_dataset(o, result_map_kind(m)->name, e);
         bad = ds < 0 || check_layout(ds, m, e);
         h5_close(ds);
@@ -607,7 +617,7 @@ static int add_slide(struct result *r, int64_t k, struct result_counts *sum, str
     int bad = check_row(r, k, &s, e) ||
               (o = r->table ? open_slide(r->other, result_find_slide(r->other, s.name), e)
                             : open_slide(r, k, e)) < 0 ||
-              check_maps(o, e) || result_check_features(o, &r->params, &s, e);
+              check_maps(o, &s, e) || result_check_features(o, &r->params, &s, e);
     if (bad)
         err_add(e, "%s: slide %s", r->path, r->names[k]);
     h5_close(o);
@@ -676,7 +686,7 @@ int result_read_rows(struct result_rows *m, int64_t first, int64_t n, void *valu
 static int check_rows(struct result_rows *m, const struct result_params *p, int64_t first,
                       int64_t n, void *values, uint32_t *crc, struct err *why, struct err *e)
 {
-    const struct result_map map = {m->kind, values};
+    const struct result_map map = {m->kind, values, false};
     if (result_read_rows(m, first, n, values, e))
         return -1;
     *crc = codec_crc32_more(*crc, values, (size_t)n * result_rows_bytes(m));
@@ -738,7 +748,13 @@ struct result_rows *result_open_rows(struct result *r, int64_t k, int map,
     if (r->table)
         m->of = open_rows_of(r, k, s, &i, e);
     hid_t o = r->table && !m->of ? -1 : open_slide(m->of ? m->of : r, i, e);
-    if (o >= 0)
+    const int has = o < 0 ? -1 : h5_has_link(o, m->kind->name, e);
+    if (has == 0)
+        err_set(e,
+                "has no %s: an earlier version made the result; compute it again (h5spec run "
+                "--force)",
+                m->kind->name);
+    if (has > 0)
         m->dataset = h5_open_array(o, m->kind->name, native_type(m->kind->type), 2, dims, e);
     h5_close(o);
     const bool empty = s->nx < 1 || s->ny < 1;

@@ -133,6 +133,8 @@ static int put_maps(hid_t o, const struct result_slide *s, struct err *e)
     const hsize_t dims[2] = {(hsize_t)s->ny, (hsize_t)s->nx};
     for (int m = 0; m < RESULT_MAPS; m++) {
         const struct result_map_kind *kind = s->maps[m].kind;
+        if (s->maps[m].absent)
+            continue;
         if (stop_check(e) ||
             h5_write_array(o, kind->name, stored_type(kind->type), 2, dims, false,
                            s->maps[m].values, e) ||

@@ -165,7 +165,7 @@ static void compare_maps(const struct result_params *p, const struct result_slid
                          const struct result_slide *b, struct compare_slide *s)
 {
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (!same_map(a, b, m))
+        if (!a->maps[m].absent && !b->maps[m].absent && !same_map(a, b, m))
             note_different(s, result_map_kind(m)->name);
     for (int k = 0; k < FEATURES_SAMPLES; k++)
         if (!same_spectrum(p, &a->spectra[k], &b->spectra[k]))
@@ -190,7 +190,8 @@ static void compare_rest(const struct result_params *p, const struct result_slid
     if (s->same_shape)
         compare_maps(p, a, b, s);
     for (int m = 0; m < RESULT_MAPS; m++)
-        if (!same_numbers(a->quantiles[m], b->quantiles[m], FEATURES_QUANTILES))
+        if (!a->maps[m].absent && !b->maps[m].absent &&
+            !same_numbers(a->quantiles[m], b->quantiles[m], FEATURES_QUANTILES))
             note_different(s, "quantiles");
     for (int k = 0; k < SLIDE_NUMBERS; k++)
         if (!same_numbers(slide_number_of(&x, k), slide_number_of(&y, k), 1))
