@@ -667,6 +667,27 @@ def test_names_that_messages_show_otherwise_and_long_paths():
         says(local(out, folder).err, "nothing to do")
 
 
+def test_a_carriage_return_in_a_name():
+    """It was taken for a line break: the slide was in no list. Such a name is refused, beside one with a line break."""
+    names = "b\rc", "b\nc"
+    folder, out = folder_with({"a.svs": slides(1)[0], **{name + ".svs": slides(2)[1] for name in names}}), new_out()
+    p = local(out, folder, status=1)
+    expect("quote" not in p.err and slides_in(out + "/corpus.h5") == ["a"], "%s", p.err)
+    found = {os.path.basename(f["slide"]): f["reason"] for f in status_of(out, 1)["failed"]}
+    expect(found.keys() == {name + ".svs" for name in names}, "%s", found)
+    says(found["b\rc.svs"], "carriage return", "rename the file")
+
+
+def test_a_signal_in_the_first_moments_is_a_stop():
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        p = subprocess.Popen([sys.executable, os.path.join(ROOT, "scripts/corpus"), "plan", "-o", new_out(), *slides(1)],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        wait_until_caught(p, number)
+        p.send_signal(number)
+        err = p.communicate(timeout=TIMEOUT)[1]
+        expect(p.returncode == 3 and "Traceback" not in err, "signal %d: status %d: %s", number, p.returncode, err)
+
+
 def test_a_damaged_result_is_found_by_its_path():
     """A slide with ": " in its name blocked the corpus for ever."""
     for name in ("b: x", "b", os.fsdecode(b"b\xff")):

@@ -33,9 +33,10 @@ def counted(n, thing):
 
 
 def ask(*argv, given="", timeout=None):
-    """Runs a command, with `given` as its standard input; text may have any bytes."""
-    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, input=given,
-                          encoding="utf-8", errors="surrogateescape", timeout=timeout)
+    """Runs a command, with `given` as its standard input; text may have any bytes, which stay as they are: a name may have a carriage return."""
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, input=given.encode("utf-8", "surrogateescape"), timeout=timeout)
+    p.stdout, p.stderr = (text.decode("utf-8", "surrogateescape") for text in (p.stdout, p.stderr))
+    return p
 
 
 def values_of(words, names):

@@ -140,8 +140,8 @@ def failed_table(corpus, st):
     """The slides that failed, and copies, as h5spec report reads them, without folders: people send the page on. Rows
     without a slide: what else lies in the folders."""
     out, known = io.StringIO(), {r.slide: r for r in corpus.records}
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(["slide", "reason"])
+    out.write("slide,reason\n")
+    rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)  # else a carriage return stands without quotes
     for row in st["failed"]:
         slide, text = row["slide"], bare_reason(row)
         r = known.get(slide)
