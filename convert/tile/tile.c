@@ -211,7 +211,7 @@ static int decode_rgb(struct tile_decoder *d, const uint8_t *bytes, size_t n, ui
 static int find_format(const struct tile_decoder *d, const uint8_t *bytes, size_t n,
                        struct tile_format *of, struct err *e)
 {
-    int64_t cols, rows;
+    int64_t cols = 0, rows = 0;
     *of = d->format;
     if (d->end_cols == 0 || d->lossless ||
         !(d->j2k ? j2k_stream_size : jpeg_header_size)(bytes, n, &cols, &rows))
