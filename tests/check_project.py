@@ -271,7 +271,7 @@ def test_without_anything_but_hdf5_and_zlib():
         (("readelf", "-d", h5spec), 0, (), "NEEDED.*(openslide|tiff|png|jpeg|openjp|fftw|deflate|lz4|zstd|cuda|jansson)"),
         (("readelf", "-d", wsi2h5), 0, (), "NEEDED.*openslide"),
         ((h5spec, *cpu, grouped()), 0, (), ""),
-        ((h5spec, *cpu, "--device", "cuda", grouped()), 1, ("no CUDA backend",), ""),
+        ((h5spec, *cpu, "--device", "cuda", grouped()), 2, ("no CUDA backend",), ""),
         ((h5spec, *cpu, "--roi", ROI, grouped()), 2, ("cannot read GeoJSON", "libjansson-dev"), ""),
         ((h5spec, *cpu, jpeg), 1, (jpeg, "codec jpeg cannot be unpacked", "libjpeg"), ""),
         ((h5spec, "verify", jpeg), 1, (jpeg, "codec jpeg cannot be unpacked", "libjpeg"), ""),
