@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .numbers import LEAST
-from .texts import Bad, Table, base_name, counted, say, shown_path
+from .numbers import LEAST, UNKNOWN_SIZES
+from .texts import Bad, Table, base_name, counted, cut, say, shown_path
 
 MOST_GROUPS = 256
 SAME_RESOLUTION = 0.1    # um per px that differ by at most this part are pooled
@@ -16,6 +16,7 @@ SAME_RESOLUTION = 0.1    # um per px that differ by at most this part are pooled
 class Groups:
     names: list          # group 0 is that of slides without another
     of: list             # the group of each slide
+    asked: bool = False  # the user says which slides go together
 
     def find(self, name):
         return self.names.index(name) if name in self.names else None
@@ -41,7 +42,7 @@ def group_slides(slides, meta=None, group=None, files=(), hide=False):
     names = list(dict.fromkeys(labels))
     _check_number(names)
     number = {name: k for k, name in enumerate(names)}
-    return Groups(names, [number[x] for x in labels[:n]])
+    return Groups(names, [number[x] for x in labels[:n]], bool(group))
 
 
 def _check_number(names):
@@ -56,7 +57,7 @@ def _by_table(slides, path, group):
     for at, name in ((column, group), (slide, "slide")):
         if at < 0:
             raise Bad("%s: has no column %s" % (path, name))
-    g, lines, unknown, repeated = Groups(["not in the table"], [0] * len(slides)), {}, 0, 0
+    g, lines, unknown, repeated = Groups(["not in the table"], [0] * len(slides), True), {}, 0, 0
     number = {g.names[0]: 0}
     for line, cells in table.rows:
         k = slides.find(cells[slide])
@@ -91,6 +92,7 @@ class Pool:
     group: int
     resolution: str              # "0.25 um/px"
     index: np.ndarray            # the numbers of its slides
+    unknown: bool = False        # nobody states the um per px of its slides
     counted: int = 0             # of them those with windows
     accepted: int = 0            # of them those that --accepted names; summaries are of these, if there are any
     summary: dict = field(default_factory=dict)    # of each number: scores.Summary
@@ -118,23 +120,42 @@ def _sets(values):
         start = end
 
 
+def _cut_by_size(members, side):
+    """Cuts slides of unknown um per px at the widest gaps of their sizes until no set spans UNKNOWN_SIZES."""
+    members = sorted(members, key=lambda k: side[k])
+    if len(members) < 2 or not side[members[-1]] >= UNKNOWN_SIZES * side[members[0]] > 0:
+        yield sorted(members)
+        return
+    at = max(range(1, len(members)), key=lambda k: side[members[k]] / side[members[k - 1]])
+    for part in (members[:at], members[at:]):
+        yield from _cut_by_size(part, side)
+
+
 def find_pools(slides, groups):
-    """The pools in the order of their first slides, and the pool of each slide."""
+    """The pools in the order of their first slides, and the pool of each slide. Without um per px, and where the user does not say what
+    goes together, slides of one format and of similar size are taken to be of one magnification."""
     if not len(slides):
         return [], np.zeros(0, int)
     um, downsample = slides.V["um"], slides.V["downsample"]
     known = (um > 0) & (um < 1e6)
+    apart = ~known & (not groups.asked)
+    side = np.where(apart, downsample * np.maximum(slides.V["width"], slides.V["height"]), 0)
     alike = {}
     for k in range(len(slides)):
-        alike.setdefault((groups.of[k], not known[k]), []).append((um[k] if known[k] else downsample[k], k))
-    sets = [members for values in alike.values() for members in _sets(sorted(values))]
+        kind = groups.of[k], not known[k], slides.V["vendor"][k] if apart[k] else ""
+        alike.setdefault(kind, []).append((um[k] if known[k] else downsample[k], k))
+    sets = [part for values in alike.values() for members in _sets(sorted(values)) for part in _cut_by_size(members, side)]
     pools, pool = [], np.zeros(len(slides), int)
     for members in sorted(sets):
         first, group = members[0], groups.of[members[0]]
         taken = {q.resolution for q in pools if q.group == group}
+        others = not known[first] and any(groups.of[x[0]] == group and x is not members and not known[x[0]] and downsample[first] in downsample[x]
+                                          for x in sets)
         for digits in range(2, 10):    # more digits where another pool of the group has the same ones
             if known[first]:
                 name = "%.*g um/px" % (digits, um[first])
+            elif others:
+                name = cut("unknown um/px, %s, %.*g px" % (cut(slides.V["vendor"][first] if apart[first] else "", 16), digits, side[first]), 79)
             elif downsample[first] == 1:
                 name = "unknown um/px"
             else:
@@ -142,7 +163,7 @@ def find_pools(slides, groups):
             if name not in taken:
                 break
         pool[members] = len(pools)
-        pools.append(Pool(group, name, np.array(members)))
+        pools.append(Pool(group, name, np.array(members), not known[first]))
     return pools, pool
 
 

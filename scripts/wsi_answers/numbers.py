@@ -155,7 +155,10 @@ BY_NAME = {m.name: m for m in NUMBERS}
 FLAGS = NUMBERS[:-1]    # those that can be a flag, or have quartiles: all but the distance
 SHARPNESS = [m.name for m in sorted(NUMBERS, key=lambda m: m.sharpness) if m.sharpness]    # from the one that says most
 
-# --- what is usual (scores.py) ---
+# --- what is compared (groups.py), and what is usual (scores.py) ---
+
+UNKNOWN_SIZES = 4        # times: pictures of unknown um per px whose longer sides differ by this are not of one kind of scan, so their
+                         # magnification is not assumed to be equal
 
 SHARE_ALONE = 0.01       # limit of a share of the thumbnail where no group shows what is usual; a real H&E slide has 0.006
 SHARE_OF_GROUP = 4       # times the third quartile of the group: a share up to this is usual there, and so is any number of which half

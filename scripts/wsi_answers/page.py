@@ -256,6 +256,7 @@ def _render(r, data, whole):
         title=cut(r.title or "Quality of %d %s" % (tally.all, counted(tally.all, "slide")), 1023), style=safe(style), script=safe(script),
         n=tally, counts=counts, least=LEAST, left_out="" if r.hide else r.left_out, copies=[] if r.hide else [(shown_path(name), reason) for name, reason in r.copies],
         kinds=[_kind(r, q) for q in r.pools if q.kind],
+        unknown=sum(len(q) for q in r.pools if q.unknown), unknown_apart=sum(q.unknown for q in r.pools) > 1 and not r.groups.asked,
         whole=whole, rows=_rows(r, whole), pools=len(r.pools), older=r.older, params=r.params, numbers=ON_PAGE, flag=FLAG,
         unscored=[(m, r.names.label(q)) for q in r.pools for m in FLAGS
                   if m.scored and q.summary[m.name].n >= LEAST and not q.summary[m.name].mad > 0],
