@@ -57,13 +57,14 @@ class H5spec:
         sizes = self._ask("maps %d %s" % (k, letters))
         if sizes is None:
             return None
-        ny, nx, height, width = map(int, sizes.split())
+        *sizes, has = sizes.split()
+        ny, nx, height, width = map(int, sizes)
         shapes = dict(focus=(np.int16, (ny, nx)), tissue=(np.uint8, (ny, nx)), flags=(np.uint8, (ny, nx)),
                       thumbnail=(np.uint8, (height, width, 3)))
         maps = Maps()
         for name, letter in LETTERS.items():
             kind, shape = shapes[name]
-            if letter in letters and min(shape) > 0:
+            if letter in has:
                 data = self._read(int(np.prod(shape)) * np.dtype(kind).itemsize)
                 setattr(maps, name, np.frombuffer(data, kind).reshape(shape))
         return maps

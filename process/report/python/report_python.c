@@ -403,17 +403,21 @@ static int send_maps(struct serving *s, int64_t k, const char *letters, struct e
         return 0;
     }
     const struct result_picture *t = &loaded.thumbnail;
-    send_line(s->p, "ok %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", loaded.ny, loaded.nx,
-              t->rgb ? t->height : 0, t->rgb ? t->width : 0);
+    const size_t windows = (size_t)(loaded.nx * loaded.ny);
+    char has[8] = "-"; /* the letters of those that exist */
+    for (size_t i = 0, n = 0; i < sizeof all / sizeof *all; i++)
+        if (parts & all[i].parts && (all[i].map < 0 ? t->rgb : loaded.maps[all[i].map].values))
+            has[n++] = all[i].letter;
+    send_line(s->p, "ok %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s\n", loaded.ny, loaded.nx,
+              t->height, t->width, has);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!(parts & all[i].parts))
+        if (!strchr(has, all[i].letter))
             continue;
         if (all[i].map < 0)
-            send_bytes(s->p, t->rgb, t->rgb ? 3 * (size_t)(t->width * t->height) : 0);
+            send_bytes(s->p, t->rgb, 3 * (size_t)(t->width * t->height));
         else
             send_bytes(s->p, loaded.maps[all[i].map].values,
-                       (size_t)(loaded.nx * loaded.ny) *
-                           result_type_bytes(result_map_kind(all[i].map)->type));
+                       windows * result_type_bytes(result_map_kind(all[i].map)->type));
     }
     result_slide_free(&loaded);
     return 0;

@@ -7,7 +7,7 @@
  * checked. Then it asks, a line at a time, and gets what is read from results again:
  *
  *   pictures K      AT and bytes of the pictures of slide K in the file of pictures
- *   maps K PARTS    sizes, then values of maps and thumbnail (f: focus, t: tissue, d: flags, r: rgb)
+ *   maps K PARTS    sizes, which parts there are, then values of maps and thumbnail (f: focus, t: tissue, d: flags, r: rgb)
  *   write WHAT N    and N bytes: publishes the file output, csv, key or multiqc
  *   done P N R F B  how many slides pass, are not judged, are for review, fail; inputs that are bad
  *
