@@ -329,6 +329,24 @@ def test_files_without_one_slide_are_refused():
     says(convert(slide, status=1)[1].err, "its slide is not its first picture")
 
 
+def test_channels_that_ome_xml_spreads_over_directories_are_refused():
+    """As tifffile and Bio-Formats write them by default: a directory per channel. One directory is enough, whatever its layout and colours."""
+    plane = picture(300, 220, 1)[0]
+    for channels, directories, photometric, form in itertools.product((2, 3), (1, 2, 3), (1, 3), ((256, 256), 64)):
+        file = Pages()
+        for k in range(min(channels, directories)):
+            tags = {BITS: (3, [8]), PHOTOMETRIC: (3, [photometric]), SAMPLES: (3, [1])}
+            if photometric == 3:
+                tags[320] = (3, [257 * (c % 256) for c in range(768)])
+            if k == 0:
+                tags[DESCRIPTION] = (2, bound(0, size=(300, 220)).replace("><Tiff", ' SizeC="%d"><Tiff' % channels, 1).encode() + b"\0")
+            file.add((300, 220), form, [part.tobytes() for part in cut(plane, form)], tags)
+        slide = file.save(os.path.join(tmp(), "channels.ome.tif"))
+        out, p, _ = convert(slide, status=1)
+        says(p.err, slide, "an OME-TIFF with %d channels" % channels, "a file of its own")
+        expect(not os.path.exists(out), "a store of one channel")
+
+
 # --- what is not kept or not read, by name ---
 
 OTHER = [  # options, why the tiles are not kept

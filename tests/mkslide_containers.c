@@ -22,20 +22,21 @@ static char *describe_nothing(const struct maker *m)
 static char *describe_ome(const struct maker *m)
 {
     const struct opts *o = m->o;
+    const int samples = o->form.gray && !o->planes ? 1 : 3;
     return memory_print(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
         "<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\" Creator=\"" WHO "\">"
         "<Experimenter ID=\"Experimenter:0\" LastName=\"Patient^Doe^Jane\"/>"
         "<Image ID=\"Image:0\" Name=\"" WHO "\"><AcquisitionDate>12/29/09</AcquisitionDate>"
         "<Pixels ID=\"Pixels:0\" DimensionOrder=\"XYCZT\" Type=\"uint8\" SizeX=\"%u\" SizeY=\"%u\" "
-        "SizeZ=\"1\" SizeC=\"3\" SizeT=\"1\" PhysicalSizeX=\"%.6g\" "
+        "SizeZ=\"1\" SizeC=\"%d\" SizeT=\"1\" PhysicalSizeX=\"%.6g\" "
         "PhysicalSizeXUnit=\"\xc2\xb5m\" "
-        "PhysicalSizeY=\"%.6g\"><Channel ID=\"Channel:0:0\" SamplesPerPixel=\"3\"/>"
+        "PhysicalSizeY=\"%.6g\"><Channel ID=\"Channel:0:0\" SamplesPerPixel=\"%d\"/>"
         "<TiffData IFD=\"0\" PlaneCount=\"1\"/></Pixels></Image>"
         "<Image ID=\"Image:1\" Name=\"label image\"><Pixels SizeX=\"387\" SizeY=\"463\"/></Image>"
         "<Image ID=\"Image:2\" Name=\"macro image\"><Pixels SizeX=\"9\" "
         "SizeY=\"9\"/></Image></OME>",
-        o->width, o->height, mpp_of(m), mpp_of(m));
+        o->width, o->height, samples, mpp_of(m), mpp_of(m), samples);
 }
 
 #define SPACING                                                                                    \

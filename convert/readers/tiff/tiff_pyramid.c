@@ -223,7 +223,8 @@ static bool is_candidate(const struct page *g)
     return g->is_tiled && !g->is_associated;
 }
 
-/* OME: the directory that the XML states, or else the one of its size. */
+/* OME: the directory that the XML states, or else the one of its size. It has all channels: what is
+ * spread over several directories is no picture in colour. */
 static int bound_page(struct search *s, const struct page **base, struct err *e)
 {
     const struct tiff_xml_image *i = &s->xml.images[s->image];
@@ -246,6 +247,11 @@ static int bound_page(struct search *s, const struct page **base, struct err *e)
                        "its OME-XML says that the slide of %" PRId64 " x %" PRId64
                        " px is directory %d, which has %.0f x %.0f px",
                        i->width, i->height, (int)(g - s->pages), g->side[0], g->side[1]);
+    if ((uint64_t)i->c > g->samples)
+        return err_set(e,
+                       "an OME-TIFF with %" PRId64 " channels, of which its directory %d has %" PRIu64
+                       "; write the one that matters to a file of its own first",
+                       i->c, (int)(g - s->pages), g->samples);
     *base = g;
     return g->is_tiled;
 }
