@@ -46,14 +46,14 @@ static void add_problem(void *ctx, const char *path, const char *what, enum err_
     i->problem_kind = kind;
 }
 
-static void add_lost(struct inputs *in, const char *ending)
+static void add_lost(struct inputs *in, const char *ending, bool is_picture)
 {
     size_t k = 0;
     while (k < in->n_lost && strcasecmp(in->lost[k].ending, ending))
         k++;
     if (k == in->n_lost) {
         in->lost = memory_grow(in->lost, (int64_t)in->n_lost, sizeof *in->lost);
-        in->lost[in->n_lost++] = (struct input_loss){memory_copy(ending), 0};
+        in->lost[in->n_lost++] = (struct input_loss){memory_copy(ending), is_picture, 0};
     }
     in->lost[k].n++;
 }
@@ -64,24 +64,37 @@ static int by_ending(const void *a, const void *b)
                       ((const struct input_loss *)b)->ending);
 }
 
-bool inputs_name_lost(const struct inputs *in, char *text, size_t size)
+/* "6 files were ... (.czi 4, .svs.part 2)": those of one kind; "" without one. */
+static void name_kind(const struct inputs *in, bool pictures, char *text, size_t size)
 {
-    size_t all = 0, used;
+    size_t all = 0, used, n = 0;
     for (size_t k = 0; k < in->n_lost; k++)
-        all += in->lost[k].n;
+        all += in->lost[k].is_picture == pictures ? in->lost[k].n : 0;
+    text[0] = 0;
     if (all == 0)
-        return false;
-    qsort(in->lost, in->n_lost, sizeof *in->lost, by_ending);
-    used = (size_t)snprintf(text, size,
-                            "%zu file%s left out: unsupported formats of slides, archives or "
-                            "unfinished downloads (",
-                            all, all == 1 ? " was" : "s were");
+        return;
+    used = (size_t)snprintf(
+        text, size, "%zu %s%s left out%s (", all, pictures ? "picture" : "file",
+        all == 1 ? " was" : "s were",
+        pictures ? " beside slides; name those that are slides, too"
+                 : ": unsupported formats of slides, archives or unfinished downloads");
     for (size_t k = 0; k < in->n_lost && used < size; k++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s %zu", k ? ", " : "",
-                                 in->lost[k].ending, in->lost[k].n);
+        if (in->lost[k].is_picture == pictures)
+            used += (size_t)snprintf(text + used, size - used, "%s%s %zu", n++ ? ", " : "",
+                                     in->lost[k].ending, in->lost[k].n);
     if (used < size)
         snprintf(text + used, size - used, ")");
-    return true;
+}
+
+bool inputs_name_lost(const struct inputs *in, char *text, size_t size)
+{
+    char files[400], pictures[160];
+    if (in->n_lost > 0)
+        qsort(in->lost, in->n_lost, sizeof *in->lost, by_ending);
+    name_kind(in, false, files, sizeof files);
+    name_kind(in, true, pictures, sizeof pictures);
+    snprintf(text, size, "%s%s%s", files, *files && *pictures ? "; " : "", pictures);
+    return *text != 0;
 }
 
 static void add_skipped(void *ctx, const char *path, const char *why)
@@ -89,7 +102,7 @@ static void add_skipped(void *ctx, const char *path, const char *why)
     struct inputs *in = ctx;
     const char *ending = slide_lost_ending(path);
     if (ending && !folder_is(path))
-        add_lost(in, ending);
+        add_lost(in, ending, false);
     in->skipped = memory_grow(in->skipped, (int64_t)in->n_skipped, sizeof *in->skipped);
     in->skipped[in->n_skipped++] = (struct input_skip){memory_copy(path), memory_copy(why)};
 }
@@ -112,6 +125,31 @@ static const char *excludes(const char *path)
     return is ? "holds the data of a MIRAX slide" : NULL;
 }
 
+/* Is the file in the folder of one of the slides that were found whose pictures have files of their
+ * own? */
+static bool belongs_to_vms(const struct inputs *in, size_t first, const char *path)
+{
+    const size_t n = (size_t)(path_base_name(path) - path);
+    for (size_t k = first; k < in->n; k++) {
+        const char *slide = in->list[k].path, *dot = strrchr(slide, '.');
+        if ((size_t)(path_base_name(slide) - slide) == n && !strncmp(slide, path, n) && dot &&
+            (!strcasecmp(dot, ".vms") || !strcasecmp(dot, ".vmu")))
+            return true;
+    }
+    return false;
+}
+
+/* Counts the pictures that were skipped beside slides. */
+static void count_pictures(struct inputs *in, size_t skipped, size_t first)
+{
+    for (size_t k = skipped; k < in->n_skipped; k++) {
+        const char *path = in->skipped[k].path;
+        if (slide_has_picture_name(path) && *path_base_name(path) != '.' && !folder_is(path) &&
+            !belongs_to_vms(in, first, path))
+            add_lost(in, strrchr(path, '.'), true);
+    }
+}
+
 /* Everything below a folder: slides, or pictures if there are no slides. Files of one series are
  * all added: see drop_series(). */
 static void search(struct inputs *in, const char *folder)
@@ -126,10 +164,12 @@ static void search(struct inputs *in, const char *folder)
                                                .excludes = excludes,
                                                .file = add_slide,
                                                .problem = add_problem};
-    const size_t before = in->n;
+    const size_t before = in->n, skipped = in->n_skipped;
     folder_find(folder, &ops, in);
     if (in->n == before) /* a folder of pictures */
         folder_find(folder, &pictures, in);
+    else
+        count_pictures(in, skipped, before);
     for (size_t k = before; k < in->n; k++)
         in->list[k].is_found = true;
 }

@@ -27,10 +27,11 @@ struct input_skip {
     char *path, *why; /* owned */
 };
 
-/* Files that a search left out although they are slides: of a format that is not read, packed, or
- * downloads that were broken off. */
+/* Files that a search left out although they are slides: of a format that is not read, packed,
+ * downloads that were broken off, or pictures beside slides. */
 struct input_loss {
-    char *ending; /* ".czi"; owned */
+    char *ending;    /* ".czi"; owned */
+    bool is_picture; /* which a folder without slides would give */
     size_t n;
 };
 

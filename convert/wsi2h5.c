@@ -354,7 +354,7 @@ static int check_outputs(const struct batch *b, struct err *e)
 
 static void say_lost(const struct batch *b)
 {
-    char lost[512];
+    char lost[600];
     if (!b->o->quiet && inputs_name_lost(&b->in, lost, sizeof lost))
         cli_say("%s", lost);
 }
@@ -366,7 +366,7 @@ static int print_inputs(struct batch *b, char **words, int n)
     struct err e = {0};
     if (gather(b, words, n, &e))
         return cli_failed(&e);
-    char lost[512];
+    char lost[600];
     if (inputs_name_lost(&b->in, lost, sizeof lost))
         printf("%c%s%c", 0, lost, 0);
     for (size_t k = 0; k < b->in.n; k++) {

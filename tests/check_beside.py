@@ -230,6 +230,57 @@ def test_slides_that_are_left_out_of_a_folder_are_counted():
     expect("left out" not in run(WSI2H5, "-q", "-o", tmp("out"), folder).err, "with --quiet")
 
 
+def test_what_is_not_read_is_rejected_however_it_is_given():
+    """Found, named or listed, although a reader would open what is in it: the overview of a .vsi is a TIFF."""
+    good, listed, words = tiff([R, G, B]), os.path.join(tmp(), "list.txt"), [
+        ("a.vsi", "another format of slides (.vsi)"), ("b.VSI", "(.VSI)"), ("c.jp2", "(.jp2)"), ("d.tif.part", "an unfinished download (.tif.part)"),
+        ("e.svs.gz", "a compressed archive (.svs.gz)"), ("f.zip", "a compressed archive (.zip)")]
+    for name, said in words:
+        path = shutil.copy(good, os.path.join(tmp(), name))
+        put_file(listed, path.encode() + b"\n")
+        for options in ((path,), ("--list", listed)):
+            out = os.path.join(tmp(), "out") + "/"
+            says(run(WSI2H5, "-o", out, *options, status=1).err, path, said)
+            expect(not stores_in(out), "a store")
+        says(run(WSI2H5, "-o", tmp("out"), os.path.dirname(path), status=1).err, "1 file was left out")
+    for head, said in ((b"ZISRAWFILE", "Zeiss CZI"), (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000")):
+        says(run(WSI2H5, "-o", tmp("out"), file_of("a.tif", head + bytes(99)), status=1).err, "a.tif", said)
+    t = Tiff(good)
+    t.add_entries({34412: struct.pack("<HHII", 34412, 3, 1, 1)})
+    says(run(WSI2H5, "-o", tmp("out"), t.save(os.path.join(tmp(), "a.tif")), status=1).err, "Zeiss LSM")
+
+
+def test_pictures_beside_slides_are_counted():
+    """But not those that a slide is made of."""
+    folder = tmp("folder")
+    for name in ("good.tif", "a.png", "b.PNG", "sub/c.jpg"):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        shutil.copy(tiff([R, G, B]), os.path.join(folder, name))
+    said = [line for line in run(WSI2H5, "-o", tmp("out"), folder).err.splitlines() if "left out" in line]
+    expect(said == ["wsi2h5: 3 pictures were left out beside slides; name those that are slides, too (.jpg 1, .png 2)"], "%s", said)
+    put_file(os.path.join(folder, "a.czi"), b"x")
+    (said,) = [line for line in run(WSI2H5, "-o", tmp("out"), folder).err.splitlines() if "left out" in line]
+    says(said, "1 file was left out: unsupported", "(.czi 1); 3 pictures were left out")
+    says(run(WSI2H5, "--print-inputs", "-o", tmp("o"), folder).out, "3 pictures were left out")
+    os.remove(os.path.join(folder, "good.tif"))
+    put_file(os.path.join(folder, "sub", "s.vms"), b"[Virtual Microscope Specimen]\n")
+    expect("picture" not in run(WSI2H5, "-o", tmp("out"), os.path.join(folder, "sub"), status=1).err, "of a slide")
+
+
+def test_what_a_scanner_calls_a_label_in_xml_is_none_of_the_slide():
+    """QPTIFF, which is read wherever it lies: a folder, a list or by name."""
+    kinds = ("FullResolution", None, 0), ("Label", (400, 300), 0), ("Overview", (900, 300), 0)
+    pages = []
+    for kind, size, mark in kinds:
+        planes = [R, G, B] if size is None else [np.full(size[::-1], 9, np.uint8)] * 3
+        pages.append(dict(planes=planes, tag_270=(2, b"<PerkinElmer-QPI-ImageDescription><ImageType>%s</ImageType></PerkinElmer-QPI-ImageDescription>\0" % kind.encode())))
+    folder = tmp("qptiff")
+    slide = write_pages(os.path.join(folder, "a.qptiff"), pages)
+    for given in (slide, folder):
+        j = json_lines(run(WSI2H5, "--json", "-o", tmp("out") + "/", given).out)[0]
+        expect((j["width"], j["height"]) == R.shape[::-1], "%s", j)
+
+
 def test_tiff_of_other_endings_is_found():
     folder, out, endings = tmp("folder"), tmp("out"), ["ptif", "PTIFF", "btf", "tf2", "tf8"]
     for k, ending in enumerate(endings):

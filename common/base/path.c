@@ -355,12 +355,13 @@ bool output_is_folder(const char *name, const char *ending)
 /* Endings that the name of a folder has by mistake only: those of slides, pictures, tables, pages
  * and archives. */
 static const char *const endings[] = {
-    ".h5",   ".hdf5",  ".hdf",  ".he5",  ".zarr", ".nc",   ".npy",   ".npz",     ".tif", ".tiff",
-    ".svs",  ".ndpi",  ".scn",  ".mrxs", ".vms",  ".vmu",  ".bif",   ".svslide", ".dcm", ".png",
-    ".jpg",  ".jpeg",  ".jp2",  ".bmp",  ".gif",  ".svg",  ".pdf",   ".html",    ".htm", ".csv",
-    ".tsv",  ".txt",   ".json", ".xml",  ".xlsx", ".zip",  ".tar",   ".gz",      ".tgz", ".geojson",
-    ".part", ".log",   ".yaml", ".yml",  ".toml", ".webp", ".jsonl", ".parquet", ".bak", ".dat",
-    ".ptif", ".ptiff", ".btf",  ".tf2",  ".tf8"};
+    ".h5",   ".hdf5",    ".hdf",  ".he5",   ".zarr", ".nc",   ".npy",   ".npz",
+    ".tif",  ".tiff",    ".svs",  ".ndpi",  ".scn",  ".mrxs", ".vms",   ".vmu",
+    ".bif",  ".svslide", ".dcm",  ".png",   ".jpg",  ".jpeg", ".jp2",   ".bmp",
+    ".gif",  ".svg",     ".pdf",  ".html",  ".htm",  ".csv",  ".tsv",   ".txt",
+    ".json", ".xml",     ".xlsx", ".zip",   ".tar",  ".gz",   ".tgz",   ".geojson",
+    ".part", ".log",     ".yaml", ".yml",   ".toml", ".webp", ".jsonl", ".parquet",
+    ".bak",  ".dat",     ".ptif", ".ptiff", ".btf",  ".tf2",  ".tf8",   ".qptiff"};
 
 int output_check(const char *name, const char *ending, struct err *e)
 {

@@ -15,6 +15,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static const struct format formats[] = {
     {"Aperio SVS", ".svs", &slide_svs, false, false, NULL, NULL, NULL},
     {"DICOM", ".dcm", &slide_dicom, false, true, NULL, dicom_series, dicom_detects},
     {"NDPI", ".ndpi", &slide_ndpi, true, false, ndpi_is, NULL, NULL},
-    {"tiled TIFF", ".tif .tiff .ptif .ptiff .btf .tf2 .tf8", &slide_tiff, false, false, NULL, NULL,
-     NULL},
+    {"tiled TIFF", ".tif .tiff .ptif .ptiff .btf .tf2 .tf8 .qptiff", &slide_tiff, false, false,
+     NULL, NULL, NULL},
     {"OpenSlide's", ".vms .vmu .scn .mrxs .svslide .bif", &slide_openslide, true, false, NULL, NULL,
      NULL},
     {"TIFF in strips, PNG and JPEG", "", &slide_picture, false, false, NULL, NULL, NULL},
@@ -91,7 +92,7 @@ static void take_reader(const struct slide_reader *r, const char *why, struct sl
  * What a file is that no reader recognises, and what its owner can do.
  */
 
-enum { HEAD = 4096 };
+enum { HEAD = 4096, MOST_PADDED = 1 << 28, MOST_PADDING = 8 };
 
 /* --- TIFF --- */
 
@@ -249,6 +250,100 @@ static bool is_container(const char *path)
     return false;
 }
 
+/* --- files of slides that are not read, whether they are named, listed or found --- */
+
+static bool is_one_of(const char *ending, const char *const *list)
+{
+    while (*list && strcasecmp(*list, ending))
+        list++;
+    return *list;
+}
+
+/* Formats of slides. In the file of this name lies a small picture, or nothing of the slide. */
+static const char *const foreign[] = {
+    ".czi", ".isyntax", ".i2syntax", ".vsi", ".kfb", ".kfbf", ".sdpc", ".dyqx", ".tmap", ".tron",
+    ".mds", ".mdsx",    ".ets",      ".lif", ".nd2", ".zvi",  ".lsm",  ".oir",  ".oib",  ".oif",
+    ".jp2", ".j2k",     ".jpx",      ".jxl", ".vsf", ".ibl",  ".hdx",  ".afi",  ".fsp",  NULL};
+static const char *const archives[] = {".zip", ".tar", ".7z", ".rar", ".tgz", NULL};
+/* What is added to the name of a slide. */
+static const char *const packed[] = {".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".lz4", NULL};
+static const char *const unfinished[] = {".part", ".crdownload", ".download", ".partial",
+                                         ".tmp",  ".filepart",   ".aria2",    ".opdownload",
+                                         ".!ut",  ".incomplete", NULL};
+
+const char *slide_lost_ending(const char *path)
+{
+    const char *base = path_base_name(path), *last = strrchr(base, '.'), *before = last;
+    if (!last || last == base)
+        return NULL;
+    while (before > base && *--before != '.')
+        ;
+    char *inner = memory_copy_part(base, (size_t)(last - base));
+    const char *dot = strrchr(inner, '.');
+    const bool lost = (is_one_of(last, packed) || is_one_of(last, unfinished)) &&
+                      (slide_has_name(inner) || (dot && is_one_of(dot, foreign)));
+    free(inner);
+    return lost ? before : is_one_of(last, foreign) || is_one_of(last, archives) ? last : NULL;
+}
+
+/* The name of a format that is not read, by the first bytes or the tags; NULL: another one. */
+static const char *foreign_mark(const struct slide_file *file)
+{
+    enum { LSM = 34412, MOST = 12 };
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *name;
+    } marks[] = {{"ZISRAWFILE", 10, "Zeiss CZI"},
+                 {"\xda\xce\xbe\x0a", 4, "Nikon ND2"},
+                 {"\0\0\0\x0cjP  \r\n\x87\n", 12, "JPEG 2000"},
+                 {"\xff\x4f\xff\x51", 4, "JPEG 2000"},
+                 {"\0\0\0\x0cJXL ", 8, "JPEG XL"}};
+    char head[MOST] = "";
+    const size_t n = read_at(file->fd, 0, head, sizeof head);
+    for (size_t k = 0; k < sizeof marks / sizeof *marks; k++)
+        if (n >= marks[k].n && !memcmp(head, marks[k].bytes, marks[k].n))
+            return marks[k].name;
+    return tiff_file_states(file, LSM) ? "Zeiss LSM" : NULL;
+}
+
+/* -1: the file is no slide that any reader may open, and e says what it is. */
+static int check_foreign(const struct slide_file *file, struct err *e)
+{
+    const char *ending = slide_lost_ending(file->path), *last = strrchr(file->path, '.');
+    const char *mark = ending ? NULL : foreign_mark(file);
+    if (!ending && !mark)
+        return 0;
+    errno = 0;
+    if (ending && is_one_of(last, unfinished))
+        return err_set(e,
+                       "%s: an unfinished download (%s); download the slide again, or rename the "
+                       "file if it is whole",
+                       file->path, ending);
+    if (ending && (is_one_of(last, packed) || is_one_of(last, archives)))
+        return err_set(e, "%s: a compressed archive (%s); unpack it first", file->path, ending);
+    return err_set(e,
+                   "%s: not a slide that this program reads: a file of another format of slides "
+                   "(%s); write it as OME-TIFF or DICOM first, for example with bfconvert",
+                   file->path, ending ? ending : mark);
+}
+
+/* A picture whose tiles, as they are stored, hold much more than it does would take minutes and
+ * disks: such sizes are damaged or hostile. */
+static int check_shape(const struct slide_info *i, struct err *e)
+{
+    const double cols = ceil((double)i->width / (double)i->tile_cols) * (double)i->tile_cols;
+    const double rows = ceil((double)i->height / (double)i->tile_rows) * (double)i->tile_rows;
+    if (cols * rows < MOST_PADDED ||
+        cols * rows < MOST_PADDING * (double)i->width * (double)i->height)
+        return 0;
+    errno = 0;
+    return err_set(e,
+                   "%" PRId64 " x %" PRId64 " px is no size of a slide: tiles of %" PRId64
+                   " x %" PRId64 " px would be padding for the most part",
+                   i->width, i->height, i->tile_cols, i->tile_rows);
+}
+
 static struct slide *ask_readers(const struct slide_file *file, int64_t level, int threads,
                                  struct slide_info *info, struct err *e)
 {
@@ -259,6 +354,8 @@ static struct slide *ask_readers(const struct slide_file *file, int64_t level, i
         err_set(e, "%s: the file is empty; copy the slide again", file->path);
         return NULL;
     }
+    if (check_foreign(file, e))
+        return NULL;
     for (const struct format *f = formats; f < formats_end; f++) {
         struct err said = {0};
         const bool asked =
@@ -266,15 +363,18 @@ static struct slide *ask_readers(const struct slide_file *file, int64_t level, i
         const int r = asked ? f->reader->open(&s, file, level, threads, info, &said) : 0;
         if (r > 0) {
             take_reader(f->reader, why.msg, info);
-            return s;
+            if (!check_shape(info, e))
+                return s;
+            s->reader->close(s);
+            err_add(e, "%s", file->path);
+            errno = 0;
+            return NULL;
         }
-        if (r < 0 && (!why.msg[0] || slide_may_pass(errno))) {
+        if (r < 0) { /* the last reader that knows the format knows why it cannot be read */
             err_copy(e, &said);
             err_add(e, "%s", file->path);
             return NULL;
         }
-        if (r < 0)
-            break; /* the first reader knows the format better */
         if (said.msg[0])
             why = said;
         if (said.msg[0] && f->owns_format)
@@ -329,37 +429,6 @@ bool slide_series(const char *path, char series[SLIDE_SERIES], bool *is_other)
     errno = 0;
     *is_other = false;
     return f && f->series(path, series, is_other);
-}
-
-static bool is_one_of(const char *ending, const char *const *list)
-{
-    while (*list && strcasecmp(*list, ending))
-        list++;
-    return *list;
-}
-
-const char *slide_lost_ending(const char *path)
-{
-    static const char *const foreign[] = {
-        ".czi",  ".isyntax", ".i2syntax", ".vsi", ".kfb", ".kfbf", ".sdpc", ".dyqx",   ".tmap",
-        ".tron", ".mds",     ".mdsx",     ".ets", ".lif", ".nd2",  ".zvi",  ".lsm",    ".oir",
-        ".oib",  ".oif",     ".jp2",      ".j2k", ".jpx", ".jxl",  ".zip",  ".qptiff", ".vsf",
-        ".ibl",  ".hdx",     ".afi",      ".fsp", ".tar", ".7z",   ".rar",  ".tgz",    NULL};
-    static const char *const wrapped[] = {
-        ".gz",    ".bz2",        ".xz",       ".zst",        ".zip", ".7z",
-        ".part",  ".crdownload", ".download", ".partial",    ".tmp", ".filepart",
-        ".aria2", ".opdownload", ".!ut",      ".incomplete", ".lz4", NULL};
-    const char *base = path_base_name(path), *last = strrchr(base, '.'), *before = last;
-    if (!last || last == base)
-        return NULL;
-    while (before > base && *--before != '.')
-        ;
-    char *inner = memory_copy_part(base, (size_t)(last - base));
-    const char *dot = strrchr(inner, '.');
-    const bool lost =
-        is_one_of(last, wrapped) && (slide_has_name(inner) || (dot && is_one_of(dot, foreign)));
-    free(inner);
-    return lost ? before : is_one_of(last, foreign) ? last : NULL;
 }
 
 bool slide_has_picture_name(const char *path)
