@@ -54,6 +54,16 @@ def test_plane_0_is_stored_and_said():
     expect("focal" not in run(WSI2H5, "-o", os.path.join(tmp("out"), "out.h5"), slide("one across")).err, "one plane")
 
 
+def test_um_per_px_of_any_unit():
+    """OpenSlide takes px per cm only."""
+    for unit, per_unit, mpp in ((3, 40000, 0.25), (2, 101600, 0.25), (2, 72, None)):
+        for drop in ((), (65426,)):  # without restart intervals OpenSlide reads the slide
+            path = slide("one across", entries=[(282, 4, [per_unit]), (283, 4, [per_unit]), (296, 3, [unit])],
+                         drop=(282, 283, 296) + drop)
+            j = json_lines(run(WSI2H5, "--json", "-o", os.path.join(tmp(), "o.h5"), path).out)[0]
+            expect(j["mpp_x"] == j["mpp_y"] == mpp and j["reader"] == ("openslide" if drop else "ndpi"), "%s %s: %s", unit, per_unit, j)
+
+
 def test_codec_jpeg_gives_the_same_results():
     for kind in KINDS:
         path = slide(kind)

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from lib import *
+from pictures import png_file
 from tiffpatch import *
 
 NONE, LZW, JPEG, DEFLATE, PACKBITS = 1, 5, 7, 8, 32773
@@ -134,8 +135,6 @@ def test_pictures_of_other_programs():
             image.save(path + name, **options)
             want = np.asarray(Image.open(path + name).convert(mode))
             check_pixels(path + name, want if want.ndim == 3 else want[:, :, None], "picture", "%s %s %s" % (name, mode, options))
-    Image.fromarray(p).save(path + ".jpg", dpi=(101600, 101600))  # for print, whatever it says
-    expect(convert(path + ".jpg")[2]["mpp_x"] is None, "um per px of a JPEG")
 
 
 def test_what_is_transparent_is_missing():
@@ -177,6 +176,19 @@ def test_profiles_of_pictures():
     put_file(path + ".jpg", data[:at] + b"X" + data[at + 1:])
     with h5py.File(convert(path + ".jpg", "--keep-identifiers")[0], "r") as f:
         expect("icc_profile" not in f, "half a profile")
+
+
+def test_resolutions_of_pictures():
+    """PNG and JFIF state px per metre, inch or cm; those for print are named."""
+    p, path = picture(40, 60), os.path.join(tmp(), "a")
+    for name, dpi, mpp in ((".png", 101600, 0.25), (".png", 72, None), (".png", None, None), (".jpg", 12700, 2), (".jpg", 72, None), (".jpg", None, None)):
+        Image.fromarray(p).save(path + name, **({"dpi": (dpi, dpi)} if dpi else {}))
+        _, q, j = convert(path + name)
+        expect(j["mpp_x"] is None if mpp is None else abs(j["mpp_x"] / mpp - 1) < 1e-6 and j["mpp_x"] == j["mpp_y"], "%s %s: %s", name, dpi, j)
+        expect(("states 352.7" in q.err) == (dpi == 72), "%s %s: %s", name, dpi, q.err)
+    data = bytearray(bytes_in(path + ".jpg"))
+    data[13:18] = struct.pack(">BHH", 2, 5000, 5000)  # px per cm
+    expect(convert(put_file(path + ".jpg", data))[2]["mpp_x"] == 2, "px per cm")
 
 
 OME = """<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">%s</OME>"""
@@ -459,6 +471,16 @@ def test_a_small_file_is_no_huge_picture():
         begun = time.time()
         says(convert(slide, "--codec", "none", status=1)[1].err, "too small", "copy ")
         expect(time.time() - begun < 5, "%s took %.0f s", slide, time.time() - begun)
+    for rows, kind in ((0x7fffffff, ".png"), (0x7fffffff, ".tif")):  # whole, but tiles of 256 px would hold 256 times as much
+        begun = time.time()
+        if kind == ".png":
+            data = zlib.compress(bytes(1 << 22), 9)
+            slide = file_of("thin.png", png_file(1, rows, 0, 8, (b"IDAT", data + bytes(300_000))))
+        else:
+            slide = Pages().add((1, rows), 1 << 20, [zlib.compress(bytes(1 << 20))] * 2048, {BITS: (3, [8]), 262: (3, [1]), 277: (3, [1]), 259: (3, [8])})
+            slide = slide.save(os.path.join(tmp(), "thin.tif"))
+        says(convert(slide, "--codec", "none", status=1)[1].err, "1 x 2147483647 px is no size of a slide")
+        expect(time.time() - begun < 30, "%s took %.0f s", slide, time.time() - begun)
     t = Tiff(write("empty.tif", p))
     for tag, value in ((LENGTH, 14_000_000), (ROWS_PER_STRIP, 14_000_000), (STRIP_BYTES, 0)):
         t.set(tag, value)

@@ -71,6 +71,7 @@ def test_resolutions_that_no_scanner_has():
 
 def test_options_that_make_no_sense():
     for options, words in ((["--mpp", "0"], "--mpp"), (["--mpp", "x"], "--mpp"), (["--mpp-override", "0"], "--mpp-override"),
+                           *((["--mpp-override", x], "--mpp-override") for x in ("100", "50.01", "0.0199")),
                            (["--mpp", "1", "--level", "0"], "contradict"), (["--mpp", "-1"], "--mpp"), (["--mpp", "nan"], "--mpp")):
         says(converted(*options, status=2), words)
 

@@ -9,6 +9,7 @@ from PIL import Image
 
 from lib import *
 from miraxfile import mirax
+from ndpifile import Slide
 from tiffpatch import *
 
 WHITE = 255
@@ -574,6 +575,20 @@ def test_levels_through_openslide_have_their_own_pixels():
         says(run(H5SPEC, "info", slide + ".h5").out, "interpolated", words)
         expect(words in attributes_of(slide + ".h5")["interpolated"], "%s", attributes_of(slide + ".h5"))
         expect("interpolated" not in run(WSI2H5, "--force", "-o", slide + ".h5", slide).err, "level 0")
+
+
+def test_the_reader_that_knows_a_slide_says_why_it_cannot_be_read():
+    """Not an earlier reader, whose remedy would take the first picture of the file, the macro."""
+    two = scn(os.path.join(tmp(), "two.scn"), places=((300, 200), (0, 0)))
+    put_file(two, bytes_in(two).replace(b"<objective>20", b"<objective>40", 1))
+    ndpi = Slide().add(bytes(999), 1024, 512, 20.0, starts=[], drop=(259,), entries=[(259, 3, [22610])]).save()
+    t = Tiff(made("--container", "generic", "--size", "300x200"))
+    t.set(259, 34934)
+    for slide, *words in ((two, "Slides with dissimilar main images are not supported"), (ndpi, "JPEG XR (compression 22610)"),
+                          (t.save(os.path.join(tmp(), "xr.tif")), "JPEG XR (compression 34934)")):
+        err = convert(slide, status=1)[1].err
+        says(err, slide, "OpenSlide cannot open it: ", *words, "write the slide in another format first")
+        expect("vips" not in err and "tiled TIFF" not in err, "%s", err)
 
 
 def check_holes(slide, scanned):

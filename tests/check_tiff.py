@@ -124,6 +124,34 @@ def test_resolution_tags():
                "%s %s: %s", fraction, unit, j["mpp_x"])
 
 
+STATED = [  # the description; X resolution and its unit or None; um per px and a line about it
+    ("Aperio Digital", (40000, 3), 0.25, None), ("Aperio|MPP = 0.5", (40000, 3), 0.5, None), ("Aperio|MPP = 0", (40000, 3), 0.25, None),
+    ("Aperio|MPP = 400", (40000, 3), None, "states 400 um per px"), ("A scanner|AppMag = 20|MPP = 0,5|x", None, 0.5, None),
+    ('{"mpp": 0.25, "size": 3}', None, 0.25, None), ("mpp_x=0.25;mpp_y=0.25", None, 0.25, None), ("MPP = 0.001", None, None, "states 0.001 um per px"),
+    ("steps = 4", (40000, 3), 0.25, None), ("dampp = 4", None, None, None), ("", (300, 2), None, "states 84.6667 um per px"),
+    ("ImageJ=1.53\nunit=micron\nspacing=1", (4, 1), 0.25, None), ("ImageJ=1.53\nunit=\\u00B5m\n", (4, 1), 0.25, None),
+    ("ImageJ=1.53\nunit=mm\n", (4000, 1), 0.25, None), ("ImageJ=1.53\nunit=inch\n", (101600, 2), 0.25, None),
+    ("ImageJ=1.53\nunit=furlong\n", (4, 1), None, "states 4 px per unit, but no unit"), ("ImageJ=1.53\nunit=pixel\n", (1, 1), None, None),
+    ("", (40000, 1), None, "states 40000 px per unit, but no unit"), ("", (1, 1), None, None), ("", (40000, 7), None, "but no unit"),
+]
+
+
+def test_every_place_that_states_um_per_px():
+    """Of tiles and of strips; XML, NDPI, PNG and JFIF have tests of their own."""
+    for text, resolution, mpp, words in STATED:
+        for form in ((256, 256), 50):
+            tags = {DESCRIPTION: (2, text.encode() + b"\0")} if text else {}
+            if resolution:
+                tags.update({282: (5, [resolution[0], 1]), 283: (5, [resolution[0], 1]), 296: (3, [resolution[1]])})
+            p = np.dstack(picture(300, 220, 1))
+            slide = Pages().add((300, 220), form, [part.tobytes() for part in cut(p, form)], tags).save(os.path.join(tmp(), "stated.tif"))
+            _, p, j = convert(slide)
+            expect(j["mpp_x"] == j["mpp_y"] and (j["mpp_x"] is None if mpp is None else abs(j["mpp_x"] - mpp) < 1e-9), "%s: %s", text, j)
+            lines = [line for line in p.err.splitlines() if "states" in line]
+            expect(len(lines) == (words is not None), "%s %s: %s", text, resolution, p.err)
+            says("".join(lines), *([words, "--mpp-override"] if words else []))
+
+
 # --- XML ---
 
 def described(xml, slide=None):
@@ -306,6 +334,73 @@ def test_the_slide_and_its_levels_are_found_wherever_they_stand():
         says(convert(slide, "--level", len(scales), status=1)[1].err, "is out of range")
         if j["mpp_x"] == 0.25:
             expect(attributes_of(convert(slide, "--mpp", 0.25 * scales[-1])[0])["level"] == len(scales) - 1, "--mpp")
+
+
+def test_levels_in_strips():
+    """What a directory is does not depend on its layout: the slide and its levels in tiles or strips, marked, unmarked or in tag 330."""
+    y, x = np.mgrid[:700, :900]
+    full = np.dstack([(x + k * y) % 256 // 2 + k for k in range(3)]).astype(np.uint8)
+    levels = [full, full[1::2, 1::2], full[2::4, 2::4]]
+    for n, (forms, kind) in enumerate(itertools.product(itertools.product(((256, 256), 50), repeat=3), ("marked", "unmarked", "smallest first", "subs"))):
+        file, subs = Pages(), []
+        order = [1, 2, 0] if kind == "subs" else [2, 1, 0] if kind == "smallest first" else [0, 1, 2]
+        for k in order:
+            p, form = levels[k], forms[k]
+            tags = {SUBFILE: (4, [1])} if k and kind == "marked" else {SUBS: (4, subs)} if kind == "subs" and not k else {}
+            per_cm = {282: (5, [40000 >> k, 1]), 283: (5, [40000 >> k, 1]), 296: (3, [3])}
+            file.add(p.shape[1::-1], form, [part.tobytes() for part in cut(p, form)], {**tags, **per_cm}, kind != "subs" or not k)
+            subs.append(file.at)
+        slide = file.save(os.path.join(tmp(), "levels.tif"))
+        for k in range(3) if n % 3 == 0 or kind == "subs" else (n % 3,):
+            out, _, j = convert(slide, "--mpp", 0.25 * 2 ** k, "--codec", "none")
+            expect((j["level"], j["downsample"], j["mpp_x"]) == (k, 2 ** k, 0.25), "%s %s: %s", forms, kind, j)
+            expect(j["reader"] == ("picture" if forms[0] == 50 else "tiff"), "%s", j["reader"])
+            expect(np.array_equal(pixels(out), levels[k]), "%s %s, level %d: pixels", forms, kind, k)
+        says(convert(slide, "--level", 3, status=1)[1].err, "has levels 0 to 2; --level 3 is out of range")
+
+
+def test_levels_of_another_photometric():
+    gray = picture(900, 700, 1)[0]
+    half = gray[::2, ::2]
+    for base, level, want in ((1, 0, 255 - half), (0, 1, half), (1, 3, None), (2, 6, ())):
+        file = Pages()
+        for p, photometric in ((gray, base), (half, level)):
+            colours = photometric in (2, 6)
+            parts = [jpeg_of(np.dstack(3 * [part])) if photometric == 6 else (np.dstack(3 * [part]) if colours else part).tobytes() for part in cut(p, (256, 256))]
+            tags = {} if colours else {BITS: (3, [8]), SAMPLES: (3, [1])}
+            palette = {320: (3, [257 * (c % 256) for c in range(768)])} if photometric == 3 else {}
+            file.add(p.shape[::-1], (256, 256), parts, {PHOTOMETRIC: (3, [photometric]), COMPRESSION: (3, [7 if photometric == 6 else 1]), **tags, **palette})
+        slide = file.save(os.path.join(tmp(), "photometric.tif"))
+        out, p, j = convert(slide, "--level", 1, "--codec", "none", status=0 if want is not None else 1)
+        if want is None:  # a picture with a palette beside a gray slide is no level, such as a map of classes
+            says(p.err, "has only level 0")
+        elif len(want):
+            expect(np.array_equal(pixels(out)[:, :, 0], want), "photometric %d", level)
+
+
+def test_what_may_be_a_label_is_neither_thumbnail_nor_level():
+    """One rule for all: the mark, the description, and, for a picture that says nothing of itself, what can be no level."""
+    for text, own in ((None, True), ("Aperio Image Library v11\nlabel 400x300", False), ("Aperio\r\nMacro image", False),
+                      ("Aperio\nthe slide's label|AppMag = 20", False), ("", False), ("400x300", False)):
+        t = Tiff(made("--size", "600x450"))
+        if text is not None:
+            kind, count, entry = t.directories[1][DESCRIPTION]
+            struct.pack_into("<I", t.data, entry + 4, len(text) + 1)
+            t.put_u32(entry + 8, len(t.data))
+            t.data += text.encode() + bytes(9)
+        slide = t.save(os.path.join(tmp(), "label.svs"))
+        for more in ((), ("--keep-identifiers",), ("--codec", "jpeg")):
+            with h5py.File(convert(slide, *more)[0], "r") as f:
+                expect((f["associated/thumbnail"].shape[:2] == (450, 600)) == own, "%s %s: %s", text, more, f["associated/thumbnail"].shape)
+    aperio = {"text": "Aperio Image Library v11.2.1\n900x700 [0,0 900x700] (256x256)|MPP = 0.25"}
+    for pages, scales in (([page(*SLIDE, 2, **aperio), page(*HALF, 2), page(*LABEL, 1, **MARK)], [1, 2]),  # in Aperio's files the mark is that of labels
+                          ([page(*SLIDE, 2, **aperio), page(*HALF, 2), page(415, 422, 1)], [1, 2]),
+                          ([page(*SLIDE, 2, **aperio), page(*HALF, 2, **MARK), page(*QUARTER, 2, **MARK)], [1, 2, 4]),
+                          ([page(*SLIDE, 2), page(*HALF, 2, **MARK), page(400, 500, 1, **MARK)], [1, 2])):
+        slide = write_pages(os.path.join(tmp(), "tiles.tif"), pages)
+        for level, scale in enumerate(scales):
+            expect(attributes_of(convert(slide, "--level", level)[0])["downsample"] == scale, "level %d", level)
+        says(convert(slide, "--level", len(scales), status=1)[1].err, "is out of range")
 
 
 def test_a_slide_whose_properties_name_a_barcode_is_no_label():

@@ -89,12 +89,12 @@ class Slide:
             entries = [(256, 4, [width]), (257, 4, [height]), (259, 3, [7]), (262, 3, [6]), (273, 4, [place]), (277, 3, [3]),
                        (278, 4, [height]), (279, 4, [len(jpeg)]), (282, 4, [40000]), (283, 4, [40000]), (296, 3, [3]),
                        (271, 2, "Hamamatsu"), (306, 2, "CANARYDATE"), (65420, 4, [1]), (65421, 11, [lens]), (65424, 9, [focal]),
-                       (65427, 2, "CANARYREFERENCE"), (65442, 2, "CANARYSERIAL"), *more.get("entries", ())]
+                       (65427, 2, "CANARYREFERENCE"), (65442, 2, "CANARYSERIAL")]
             if starts:
                 entries.append((65426, 4, starts))
             texts = more.get("texts", {})  # tag: text
-            entries = [e for e in entries if e[0] not in texts] + [(tag, 2, text) for tag, text in texts.items()]
-            entries = [e for e in entries if e[0] not in more.get("drop", ())]
+            entries = [e for e in entries if e[0] not in texts and e[0] not in more.get("drop", ())]
+            entries += [(tag, 2, text) for tag, text in texts.items()] + list(more.get("entries", ()))
             values, head, upper = directory(behind + len(out), entries)
             out += values
             struct.pack_into("<Q", *link, behind + len(out))

@@ -103,7 +103,7 @@ class Pages:
     def __init__(self):
         self.data, self.link = bytearray(struct.pack("<2sHI", b"II", 42, 0)), 4
 
-    def add(self, size, form, parts, tags=()):
+    def add(self, size, form, parts, tags=(), linked=True):
         """A picture of size (width, height) in tiles or strips of the form that cut() takes, whose bytes are `parts`: 8-bit RGB without compression
         where `tags`, {tag: (type, [values])}, say no other."""
         places = list(itertools.accumulate(map(len, parts), initial=len(self.data)))[:-1]
@@ -112,9 +112,11 @@ class Pages:
             322: (4, [form[0]]), 323: (4, [form[1]]), TILE_OFFSETS: (4, places), TILE_BYTES: (4, list(map(len, parts)))}
         head = directory_of(self.data, {WIDTH: (4, [size[0]]), LENGTH: (4, [size[1]]), BITS: (3, [8, 8, 8]), 259: (3, [1]), 262: (3, [2]), 277: (3, [3]),
                                         **where, **dict(tags)})
-        struct.pack_into("<I", self.data, self.link, len(self.data))
+        self.at = len(self.data)  # of its directory, for tag 330 of another one if it is not linked
+        if linked:
+            struct.pack_into("<I", self.data, self.link, self.at)
+            self.link = len(self.data) + len(head)
         self.data += head + bytes(4)
-        self.link = len(self.data) - 4
         return self
 
     def add_planes(self, planes, side=256, photometric=2, separate=False, palette=None, **tags):

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,8 +219,15 @@ static int check(struct jpeg_rows *r, const struct jpeg_rows_input *in, struct j
                 j->num_components == 4 ? " (CMYK)" : "");
         return JPEG_ROWS_OTHER;
     }
-    *p = (struct jpeg_rows_picture){
-        .cols = j->image_width, .rows = j->image_height, .channels = j->num_components};
+    const double um = !j->saw_JFIF_marker    ? NAN
+                      : j->density_unit == 1 ? 25400 /* px per inch */
+                      : j->density_unit == 2 ? 10000
+                                             : NAN;
+    *p = (struct jpeg_rows_picture){.cols = j->image_width,
+                                    .rows = j->image_height,
+                                    .channels = j->num_components,
+                                    .um_x = j->X_density ? um / j->X_density : NAN,
+                                    .um_y = j->Y_density ? um / j->Y_density : NAN};
     if (p->channels == 3)
         take_colours(r, in, p);
     j->out_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;

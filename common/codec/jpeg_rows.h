@@ -27,6 +27,7 @@ struct jpeg_rows_picture {
     int channels;       /* 3 = RGB or 1 = gray */
     bool is_other;      /* it states other colours; JPEG_FILE: RGB as well as YCbCr */
     bool is_subsampled; /* RGB is stated, and it has the chroma of YCbCr */
+    double um_x, um_y;  /* um per px by JFIF's density; NaN: it states none */
 };
 
 struct jpeg_rows;

@@ -164,6 +164,17 @@ void ndpi_note_planes(int planes, struct slide_info *i)
     snprintf(i->note, sizeof i->note, "it has %d focal planes, of which plane 0 is stored", planes);
 }
 
+void ndpi_take_mpp(const struct slide_file *file, struct slide_info *i)
+{
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
+    if (!d || !tiff_directory_tag(d, TIFF_FILE_NDPI))
+        return;
+    const double um = tiff_file_unit(t, d);
+    i->mpp_x = i->mpp_x > 0 ? i->mpp_x : um / tiff_file_real(t, d, TIFF_FILE_RESOLUTION);
+    i->mpp_y = i->mpp_y > 0 ? i->mpp_y : um / tiff_file_real(t, d, TIFF_FILE_RESOLUTION + 1);
+}
+
 /* Rows of a tile: a power of two, so that stripes are whole tiles. */
 static int64_t choose_rows(int64_t cols)
 {
@@ -426,6 +437,7 @@ static int ndpi_open(struct slide **out, const struct slide_file *file, int64_t 
         errno = code;
         return r;
     }
+    ndpi_take_mpp(file, &i);
     const int planes = ndpi_planes(file, i.width, i.height);
     if (planes > 1)
         ndpi_note_planes(planes, &i);

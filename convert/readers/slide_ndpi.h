@@ -33,6 +33,8 @@ bool ndpi_is(const struct slide_file *file);
 
 /* Focal planes of the level of this size; 0: no NDPI file. */
 int ndpi_planes(const struct slide_file *file, int64_t width, int64_t height);
+/* Takes um per px from the tags of level 0, if OpenSlide has not: it knows px per cm only. */
+void ndpi_take_mpp(const struct slide_file *file, struct slide_info *i);
 void ndpi_note_planes(int planes, struct slide_info *i);
 
 /*

@@ -13,6 +13,7 @@
 #include "convert/readers/sources.h"
 #include "convert/readers/tiff/tiff_file.h"
 #include "convert/readers/tiff/tiff_pyramid.h"
+#include "convert/tile/tile_format.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -122,14 +123,33 @@ static bool lists_tiles(const char *vendor)
            !strcmp(vendor, "philips");
 }
 
-/* Reads the tags of a generic TIFF as slide_tiff.c does. */
+/* Is OpenSlide's level one of the slide? In SVS it takes labels in tiles and other focal planes for
+ * levels. */
+static bool has_level(const struct tiff_pyramid *p, int64_t level)
+{
+    for (int64_t k = 0; k < p->levels; k++)
+        if (p->seen[k] == level)
+            return true;
+    return false;
+}
+
+/* Reads the directories of a TIFF as slide_tiff.c does. */
 static int take_tiff(struct openslide_reader *r, struct slide_info *i, struct err *e)
 {
     const struct tiff_pyramid *p;
     bool lost;
     const int found = lists_tiles(i->vendor) ? tiff_pyramid_check(&p, r->file, e) : 0;
-    if (found <= 0 || p->kind <= TIFF_PHILIPS)
-        return found < 0 ? -1 : 0;
+    if (found > 0 && p->kind <= TIFF_PHILIPS) {
+        int64_t levels = 0;
+        while (levels < i->levels && has_level(p, levels))
+            levels++;
+        i->levels = levels > 0 ? levels : i->levels;
+        i->mpp_x = i->mpp_x > 0 ? i->mpp_x : p->mpp_x;
+        i->mpp_y = i->mpp_y > 0 ? i->mpp_y : p->mpp_y;
+        return i->level < i->levels ? 0 : slide_reject_level(i->levels, i->level, e);
+    }
+    if (found <= 0)
+        return found;
     i->mpp_x = p->mpp_x;
     i->mpp_y = p->mpp_y;
     r->icc = tiff_file_icc(tiff_file_of(r->file), p->at[0], &r->icc_bytes, &lost);
@@ -230,14 +250,39 @@ static void name_unreadable(const struct slide_file *file, struct err *e)
     errno = code;
 }
 
+/* OpenSlide refuses the file. What it does not support, by its words or by the compression, gets a
+ * remedy, and a compression its name. */
+static void add_remedy(const struct slide_file *file, struct err *e)
+{
+    enum { JPEG = 7 };
+    const struct err why = *e;
+    const struct tiff_file *t = tiff_file_of(file);
+    const struct tiff_directory *d = t ? tiff_file_directory(t, t->first) : NULL;
+    const uint64_t kind = d ? tiff_file_value(t, d, TIFF_FILE_COMPRESSION, JPEG) : JPEG;
+    char name[64];
+    if (!strcasestr(why.msg, "support") && tile_compression(kind))
+        return;
+    tiff_file_name_compression(kind, name, sizeof name);
+    err_set(e,
+            "%s%s%s; write the slide in another format first, for example with the scanner's "
+            "software",
+            why.msg, kind == JPEG ? "" : "; its pixels are ", kind == JPEG ? "" : name);
+}
+
 static int reader_open(struct slide **out, const struct slide_file *file, int64_t level,
                        int threads, struct slide_info *info, struct err *e)
 {
     struct slide_metadata *m = NULL;
+    const struct tiff_pyramid *p;
+    const int strips = tiff_pyramid_strips(&p, file, e);
+    if (strips) /* OpenSlide would take a level in tiles for the slide */
+        return strips < 0 ? -1 : 0;
     const int found = slide_metadata_open(&m, file, level, info, e);
     info->library = slide_metadata_library();
     if (found == -1)
         name_unreadable(file, e);
+    if (found == SLIDE_DAMAGED)
+        add_remedy(file, e);
     if (found <= 0)
         return found == -1 || sources_check_mirax(file, e) || found ? -1 : 0;
     if (tiff_file_check_level(file, info, e) || check_safe(file, info, e) ||
@@ -264,6 +309,7 @@ static int reader_open(struct slide **out, const struct slide_file *file, int64_
     }
     take_bounds(r);
     r->truncates = !strcmp(info->vendor, "leica");
+    ndpi_take_mpp(file, info);
     note_interpolation(r, note_planes(file, info), info);
     r->tables_tell = lists_tiles(info->vendor);
     tiff_file_obstacle(file, info, info->no_jpeg, sizeof info->no_jpeg);

@@ -1,9 +1,8 @@
 /*
- * slide_picture.c - plain pictures as slides of one level: TIFF in strips, PNG and JPEG.
+ * slide_picture.c - plain pictures as slides: TIFF in strips, PNG and JPEG.
  *
- * Fields of a microscope camera, cores of a tissue microarray, exports of viewers. um per px is
- * unknown, as resolutions in such files are for print, unless OME-XML states it. picture.h makes
- * tiles of them.
+ * Fields of a microscope camera, cores of a tissue microarray, exports of viewers. A TIFF file may
+ * have coarser levels, in strips or tiles (tiff_pyramid.h). picture.h makes tiles of them.
  */
 #include "convert/readers/frame/slide_reader.h"
 
@@ -32,9 +31,9 @@ struct picture_slide {
     struct slide slide;
     const struct slide_file *file;
     struct picture *picture;
-    double mpp_x, mpp_y; /* NaN when unknown */
-    int orientation;     /* by TIFF's tag; 0: none */
-    bool lacks_tag;      /* the values of a tag are not in the file */
+    const struct tiff_pyramid *pyramid; /* of TIFF; NULL: it has one level */
+    int orientation;                    /* by TIFF's tag; 0: none */
+    bool lacks_tag;                     /* the values of a tag are not in the file */
 };
 
 static struct picture_slide *from_slide(struct slide *s)
@@ -87,14 +86,16 @@ static bool lacks_tag(const struct tiff_file *t, const struct tiff_directory *d)
     return false;
 }
 
-static int open_strips(struct picture_slide *v, const struct tiff_file *t, struct picture_form *f,
-                       struct err *e)
+static int open_strips(struct picture_slide *v, const struct tiff_file *t, int64_t level,
+                       struct picture_form *f, struct err *e)
 {
     bool lost;
-    uint64_t at = 0, mask = 0;
-    const int r = tiff_pyramid_strips(v->file, &at, &mask, &v->mpp_x, &v->mpp_y, e);
+    const int r = tiff_pyramid_strips(&v->pyramid, v->file, e);
     if (r <= 0)
         return r;
+    if (level >= v->pyramid->levels)
+        return slide_reject_level(v->pyramid->levels, level, e);
+    const uint64_t at = v->pyramid->at[level], mask = v->pyramid->masks[level];
     int bad = tiff_picture_open(f, v->file, at, e);
     if (!bad)
         bad = tiff_mask_read(v->file, mask, f->width, PICTURE_TILE, PICTURE_TILE, &f->shown, e);
@@ -106,12 +107,14 @@ static int open_strips(struct picture_slide *v, const struct tiff_file *t, struc
     v->orientation = (int)(tiff_file_value(t, d, TIFF_FILE_ORIENTATION, 0) & 0xf);
     v->lacks_tag = lacks_tag(t, d);
     errno = 0;
-    f->icc = tiff_file_icc(t, at, &f->icc_bytes, &lost);
+    f->icc = tiff_file_icc(t, v->pyramid->at[0], &f->icc_bytes, &lost);
+    f->mpp_x = v->pyramid->mpp_x;
+    f->mpp_y = v->pyramid->mpp_y;
     return slide_may_pass(errno) ? err_sys(e, "cannot read") : r;
 }
 
-static int open_any(struct picture_slide *v, struct picture_form *f, const char **vendor,
-                    struct err *e)
+static int open_any(struct picture_slide *v, int64_t level, struct picture_form *f,
+                    const char **vendor, struct err *e)
 {
     uint8_t head[8] = {0};
     errno = 0;
@@ -125,13 +128,15 @@ static int open_any(struct picture_slide *v, struct picture_form *f, const char 
         return open_whole(v, picture_open_jpeg, f, e);
     *vendor = "tiff";
     const struct tiff_file *t = tiff_file_of(v->file);
-    return t ? open_strips(v, t, f, e) : 0;
+    return t ? open_strips(v, t, level, f, e) : 0;
 }
 
-static void describe(const struct picture_slide *v, const struct picture_form *f,
+static void describe(const struct picture_slide *v, int64_t level, const struct picture_form *f,
                      const char *vendor, struct slide_info *i)
 {
-    *i = (struct slide_info){.downsample = 1,
+    const struct tiff_pyramid *p = v->pyramid;
+    *i = (struct slide_info){.level = level,
+                             .downsample = 1,
                              .levels = 1,
                              .in_order = true,
                              .downsamples = {1},
@@ -140,12 +145,18 @@ static void describe(const struct picture_slide *v, const struct picture_form *f
                              .height = f->height,
                              .tile_cols = PICTURE_TILE,
                              .tile_rows = PICTURE_TILE,
-                             .mpp_x = v->mpp_x,
-                             .mpp_y = v->mpp_y,
+                             .mpp_x = f->mpp_x,
+                             .mpp_y = f->mpp_y,
                              .objective_power = NAN};
     memset(i->background, 255, 3);
     tiff_note_left_out(f->format.samples - tile_colours(&f->format) - (f->format.alpha_at > 0),
                        i->note, sizeof i->note);
+    if (p) {
+        i->levels = p->levels;
+        memcpy(i->downsamples, p->downsamples, sizeof i->downsamples);
+        i->downsample = p->downsamples[level];
+        tiff_note_unitless(p->unitless, i);
+    }
     snprintf(i->vendor, sizeof i->vendor, "%s", vendor);
     snprintf(i->no_jpeg, sizeof i->no_jpeg, "it has no tiles of its own");
     if (v->lacks_tag)
@@ -160,10 +171,9 @@ static int open_slide(struct slide **out, const struct slide_file *file, int64_t
     struct picture_slide *v = memory_need(1, sizeof *v);
     (void)threads;
     v->slide.reader = &slide_picture;
-    v->mpp_x = v->mpp_y = NAN;
     v->file = file;
-    int r = open_any(v, &f, &vendor, e);
-    if (r > 0 && level > 0)
+    int r = open_any(v, level, &f, &vendor, e);
+    if (r > 0 && level > 0 && !v->pyramid)
         r = slide_reject_level(1, level, e);
     if (r <= 0) {
         const int code = errno;
@@ -172,7 +182,7 @@ static int open_slide(struct slide **out, const struct slide_file *file, int64_t
         errno = code;
         return r;
     }
-    describe(v, &f, vendor, info);
+    describe(v, level, &f, vendor, info);
     v->picture = picture_open(&f);
     *out = &v->slide;
     return 1;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,32 +115,38 @@ bool slide_may_pass(int code)
 
 /* --- what a reader finds out --- */
 
-static const double LEAST_MPP = 0.02, RESOLVED_MPP = 0.05, MOST_MPP = 50;
+static const double RESOLVED_MPP = 0.05;
 
 static bool has(double mpp)
 {
-    return isnan(mpp) || (mpp >= LEAST_MPP && mpp <= MOST_MPP);
+    return isnan(mpp) || (mpp >= SLIDE_LEAST_MPP && mpp <= SLIDE_MOST_MPP);
 }
 
-static void add_mpp_note(struct slide_info *i, double mpp, const char *what)
+void slide_note(struct slide_info *i, const char *format, ...)
 {
+    va_list values;
     const size_t n = strlen(i->note);
-    snprintf(i->note + n, sizeof i->note - n, "%sit states %.6g um per px, %s", n ? "; " : "", mpp,
-             what);
+    const int k = snprintf(i->note + n, sizeof i->note - n, "%s", n ? "; " : "");
+    const size_t at = n + (size_t)k < sizeof i->note ? n + (size_t)k : sizeof i->note - 1;
+    va_start(values, format);
+    vsnprintf(i->note + at, sizeof i->note - at, format, values);
+    va_end(values);
 }
 
 void slide_check_mpp(struct slide_info *i)
 {
     const double wrong = has(i->mpp_x) ? i->mpp_y : i->mpp_x;
     if (!has(wrong)) { /* such as a resolution for print, or a number in another unit */
-        add_mpp_note(i, wrong,
-                     "which no scanner has (0.02 to 50), so it is unknown; --mpp-override X gives "
-                     "it");
+        slide_note(i,
+                   "it states %.6g um per px, which no scanner has (0.02 to 50), so it is unknown; "
+                   "--mpp-override X gives it",
+                   wrong);
         i->mpp_x = i->mpp_y = NAN;
     } else if (i->mpp_x < RESOLVED_MPP || i->mpp_y < RESOLVED_MPP)
-        add_mpp_note(i, fmin(i->mpp_x, i->mpp_y),
-                     "which no light microscope resolves; if it is wrong, --mpp-override X "
-                     "replaces it");
+        slide_note(i,
+                   "it states %.6g um per px, which no light microscope resolves; if it is wrong, "
+                   "--mpp-override X replaces it",
+                   fmin(i->mpp_x, i->mpp_y));
 }
 
 int slide_reject_level(int64_t levels, int64_t level, struct err *e)

@@ -87,6 +87,13 @@ struct slide {
     struct slide_metadata *metadata; /* what OpenSlide knows of it: slide_metadata.h; or NULL */
 };
 
+/* um per px of level 0 that are believed. */
+#define SLIDE_LEAST_MPP 0.02
+#define SLIDE_MOST_MPP 50
+
+/* Adds to the note. */
+__attribute__((format(printf, 2, 3))) void slide_note(struct slide_info *i, const char *format,
+                                                      ...);
 /* um per pixel of every format: what no scanner has becomes unknown, what is doubtful stays, and
  * the note says so. */
 void slide_check_mpp(struct slide_info *i);

@@ -9,6 +9,7 @@
 #include "convert/tile/tile_pixels.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -72,6 +73,8 @@ struct picture_form picture_form_of(int64_t width, int64_t height, int samples)
         .format = {.photometric = samples < 3 ? TILE_PHOTOMETRIC_GRAY : TILE_PHOTOMETRIC_RGB,
                    .samples = samples,
                    .alpha_at = samples % 2 == 0 ? samples - 1 : 0},
+        .mpp_x = NAN,
+        .mpp_y = NAN,
         .background = {255, 255, 255}};
 }
 

@@ -46,6 +46,7 @@ struct picture_form {
     int planes;                /* 1, or one per sample */
     struct tile_format format; /* what the samples are; `samples` is set */
     uint8_t background[3];     /* R, G, B of missing and damaged tiles */
+    double mpp_x, mpp_y;       /* um per px that a file of its own states; NaN: none */
     const char *conflict;      /* how the file contradicts itself about its colours, or NULL */
     bool *shown;               /* by a mask: tiles [row][col], or NULL: all are; owned */
     uint8_t *icc;              /* the ICC profile, or NULL; owned */

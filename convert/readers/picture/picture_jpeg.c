@@ -141,6 +141,8 @@ int picture_open_jpeg(struct picture_form *f, const struct slide_file *file, str
     *f = picture_form_of(s.cols, s.rows, s.channels);
     if (!bad && (!(j->line = memory_try((size_t)s.cols, 3, e)) || take_icc(file, f, e)))
         bad = -1;
+    f->mpp_x = s.um_x;
+    f->mpp_y = s.um_y;
     f->conflict = conflict_of(&s);
     f->decode = decode;
     f->close = close_jpeg;

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -137,6 +138,17 @@ static int take_icc(const struct png_file *r, struct picture_form *f, struct err
     return 0;
 }
 
+/* Of a resolution per metre. */
+static void take_mpp(const struct png_file *r, struct picture_form *f)
+{
+    png_uint_32 x = 0, y = 0;
+    int unit = PNG_RESOLUTION_UNKNOWN;
+    if (!png_get_pHYs(r->png, r->info, &x, &y, &unit) || unit != PNG_RESOLUTION_METER)
+        return;
+    f->mpp_x = x > 0 ? 1e6 / x : NAN;
+    f->mpp_y = y > 0 ? 1e6 / y : NAN;
+}
+
 /* --- rows --- */
 
 /* An interlaced picture as a whole. */
@@ -187,6 +199,7 @@ int picture_open_png(struct picture_form *f, const struct slide_file *file, stru
     f->decode = decode;
     f->close = close_png;
     f->ctx = r;
+    take_mpp(r, f);
     return take_icc(r, f, e);
 }
 

@@ -37,7 +37,8 @@ int png_input_open(png_structp *png, png_infop *info, void *owner, png_error_ptr
     png_set_user_limits(*png, PNG_INPUT_MOST_SIDE, MOST_ROWS);
     png_set_keep_unknown_chunks(*png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* all that can be left */
     png_set_keep_unknown_chunks(*png, PNG_HANDLE_CHUNK_NEVER, (png_const_bytep) "eXIf", 1);
-    png_set_keep_unknown_chunks(*png, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "iCCP", 1);
+    png_set_keep_unknown_chunks(*png, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "iCCP\0pHYs",
+                                2);
     png_set_chunk_malloc_max(*png, MOST_PROFILE);
     png_set_chunk_cache_max(*png, 1); /* none */
     return 0;

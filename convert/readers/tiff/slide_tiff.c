@@ -86,15 +86,6 @@ static void name_obstacle(const struct tiff_level *l, struct slide_info *i)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s", name);
 }
 
-static void note_planes(const struct tiff_pyramid *p, struct slide_info *i)
-{
-    const size_t n = strlen(i->note);
-    if (p->planes > 1)
-        snprintf(i->note + n, sizeof i->note - n,
-                 "%sit has %d focal planes, of which the first is stored", n ? "; " : "",
-                 p->planes);
-}
-
 /* The description of the slide in the file itself. */
 static void describe(struct tiff_slide *v, int64_t level)
 {
@@ -115,7 +106,9 @@ static void describe(struct tiff_slide *v, int64_t level)
     name_obstacle(l, i);
     tiff_note_left_out(l->format.samples - tile_colours(&l->format) - (l->format.alpha_at > 0),
                        i->note, sizeof i->note);
-    note_planes(l->pyramid, i);
+    if (l->pyramid->planes > 1)
+        slide_note(i, "it has %d focal planes, of which the first is stored", l->pyramid->planes);
+    tiff_note_unitless(l->pyramid->unitless, i);
     if (l->pyramid->is_cut)
         snprintf(i->problem, sizeof i->problem, "its list of directories leads %s",
                  l->pyramid->is_crowded ? "to one with too many tags" : "out of the file");
@@ -126,10 +119,8 @@ static void describe(struct tiff_slide *v, int64_t level)
     i->mpp_x = l->pyramid->mpp_x;
     i->mpp_y = l->pyramid->mpp_y;
     i->objective_power = NAN;
-    if (is_aperio(l)) {
-        i->mpp_x = i->mpp_y = svs_description_number(l->pyramid->description, "MPP");
+    if (is_aperio(l))
         i->objective_power = svs_description_number(l->pyramid->description, "AppMag");
-    }
 }
 
 /* OpenSlide does not open a scanner's file that it should know. The pixels are read all the same,
@@ -139,10 +130,9 @@ static void note_refusal(struct tiff_slide *v, int known, struct err *why)
     struct slide_info *i = &v->info;
     if (v->level.pyramid->kind > TIFF_PHILIPS)
         return;
-    const size_t n = strlen(i->note);
     err_replace(why, v->file->path, "the file");
-    snprintf(i->note + n, sizeof i->note - n, "%sread without OpenSlide (%.120s)", n ? "; " : "",
-             known < 0 ? why->msg : "it does not know the file");
+    slide_note(i, "read without OpenSlide (%.120s)",
+               known < 0 ? why->msg : "it does not know the file");
 }
 
 /* OpenSlide decodes a tile of each level of an SVS when it opens it, and does not bound what the
@@ -250,9 +240,10 @@ static int open_picture(struct tiff_slide *v, struct err *e)
     i->tile_cols = i->tile_rows = PICTURE_TILE;
     i->has_eighth = i->gray_is_luma = i->is_j2k = false;
     i->is_gray = tile_is_gray(&f.format);
-    snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are %s",
-             v->level.format.cols > PICTURE_TILE ? "too large"
-                                                 : "of a kind that is decoded in rows");
+    snprintf(i->no_jpeg, sizeof i->no_jpeg, "its %s",
+             v->level.in_strips                    ? "level lies in strips"
+             : v->level.format.cols > PICTURE_TILE ? "tiles are too large"
+                                                   : "tiles are of a kind that is decoded in rows");
     i->in_order = true;
     v->picture = picture_open(&f);
     return 1;

@@ -334,6 +334,13 @@ double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d,
     return isfinite(real) && real > 0 ? real : NAN;
 }
 
+double tiff_file_unit(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    enum { INCH = 2, CENTIMETER = 3 };
+    const uint64_t unit = tiff_file_value(t, d, TIFF_FILE_RESOLUTION_UNIT, INCH);
+    return unit == INCH ? 25400 : unit == CENTIMETER ? 10000 : NAN;
+}
+
 char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most)
 {
     const uint64_t n = tiff_tag_bytes(tag);
@@ -473,9 +480,18 @@ int tiff_file_check_level(const struct slide_file *file, const struct slide_info
 
 void tiff_file_name_compression(uint64_t number, char *text, size_t size)
 {
+    static const struct {
+        uint64_t number;
+        const char *name;
+    } others[] = {{22610, "JPEG XR"}, {34934, "JPEG XR"}, {50002, "JPEG XL"}, {52546, "JPEG XL"}};
     const struct tile_compression *c = tile_compression(number);
+    const char *name = c ? c->name : NULL;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        name = number == others[k].number ? others[k].name : name;
     if (c)
-        snprintf(text, size, "%s", c->name);
+        snprintf(text, size, "%s", name);
+    else if (name)
+        snprintf(text, size, "%s (compression %" PRIu64 ")", name, number);
     else
         snprintf(text, size, "of compression %" PRIu64, number);
 }

@@ -105,6 +105,8 @@ uint64_t tiff_file_photometric(const struct tiff_file *t, const struct tiff_dire
 /* The first value of a tag of type RATIONAL, FLOAT or DOUBLE, or of whole numbers, if it is
  * positive; else NaN. */
 double tiff_file_real(const struct tiff_file *t, const struct tiff_directory *d, uint16_t number);
+/* um per unit of the resolution that a directory states; NaN: it states no unit of length. */
+double tiff_file_unit(const struct tiff_file *t, const struct tiff_directory *d);
 /* The bytes of a tag and a 0 byte, to be free()d. NULL: there are more than `most`, they are not in
  * the file, or out of memory. */
 char *tiff_file_bytes(const struct tiff_file *t, const struct tiff_tag *tag, size_t most);

@@ -194,12 +194,14 @@ static bool take_sizes(const struct tiff_reading *r, struct tiff_level *l)
 {
     const uint64_t width = tiff_value(r, TIFF_FILE_WIDTH, 0),
                    height = tiff_value(r, TIFF_FILE_LENGTH, 0);
-    const uint64_t cols = tiff_value(r, TIFF_FILE_TILE_WIDTH, 0);
-    const uint64_t rows = tiff_value(r, TIFF_FILE_TILE_LENGTH, 0);
+    const bool in_strips = !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH);
+    const uint64_t cols = in_strips ? PICTURE_TILE : tiff_value(r, TIFF_FILE_TILE_WIDTH, 0);
+    const uint64_t rows = in_strips ? PICTURE_TILE : tiff_value(r, TIFF_FILE_TILE_LENGTH, 0);
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX || cols < LEAST_TILE ||
         rows < LEAST_TILE || cols > INT32_MAX || rows > INT32_MAX)
         return false;
-    l->is_picture = cols > MOST_TILE || rows > MOST_TILE;
+    l->is_picture = in_strips || cols > MOST_TILE || rows > MOST_TILE;
+    l->in_strips = in_strips;
     l->orientation = tiff_small(r, TIFF_FILE_ORIENTATION, 1);
     l->width = (int64_t)width;
     l->height = (int64_t)height;
@@ -368,14 +370,17 @@ static int take_tiles(const struct tiff_reading *r, struct tiff_level *l, int64_
 
 /* --- what belongs to the whole slide --- */
 
-/* Is it the thumbnail? It has strips, is not marked as label (1) or macro (9), and has the slide's
- * proportions. */
+/* Is it the thumbnail? It has strips, the slide's proportions, and a description of Aperio. Neither
+ * that nor NewSubfileType, which is 1 for labels and 9 for macros, calls it another picture. */
 static bool is_thumbnail(const struct tiff_reading *r, double width, double height)
 {
+    char text[8];
+    tiff_file_text(r->t, r->d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     const double w = (double)tiff_value(r, TIFF_FILE_WIDTH, 0),
                  h = (double)tiff_value(r, TIFF_FILE_LENGTH, 0);
     return !tiff_directory_tag(r->d, TIFF_FILE_TILE_WIDTH) &&
-           tiff_value(r, TIFF_FILE_SUBFILE, 0) == 0 && w > 0 && h > 0 &&
+           tiff_value(r, TIFF_FILE_SUBFILE, 0) == 0 && !strncmp(text, "Aperio", 6) &&
+           !tiff_pyramid_is_associated(r->t, r->d) && w > 0 && h > 0 &&
            fabs(w / h * (height / width) - 1) < 0.1;
 }
 

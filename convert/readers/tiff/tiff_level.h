@@ -59,6 +59,7 @@ struct tiff_level {
     struct tile_format format;          /* of its tiles; format.tables points to `tables` */
     int64_t cols, rows;                 /* tiles */
     bool is_picture;                    /* its tiles are for tiff_picture.h, and `places` is NULL */
+    bool in_strips;                     /* it has none, and is a picture */
     int orientation;                    /* by its tag, which changes no order */
     bool in_planes;            /* R, G and B of a tile lie apart; `format` is that of one of them */
     struct tile_place *places; /* [rows][cols], in_planes [3][rows][cols] */

@@ -10,23 +10,23 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_PAGES = 1024, MOST_TEXT = 1 << 26, MOST_XMP = 1 << 20, SIDES = 2 };
+enum { MOST_PAGES = 1024, MOST_TEXT = 1 << 26, MOST_XMP = 1 << 20, MOST_LINES = 2048, SIDES = 2 };
 enum {
     REDUCED = 1,
     MASK = 4,
     ASSOCIATED = 8
 }; /* bits of NewSubfileType; Aperio's macro has 1 and 8 */
-enum { INCH = 2, CENTIMETER = 3 };
 
 /* The facts about a directory. */
 struct page {
-    uint64_t at, subfile, photometric, samples, unit;
+    uint64_t at, subfile, photometric, samples;
     double side[SIDES], tile[SIDES]; /* px: width and height */
-    double per_unit[SIDES];          /* resolution; NaN when it is not stated */
+    double per_unit[SIDES], unit;    /* resolution, um per unit; NaN when it is not stated */
     double z;                        /* Aperio: the focal plane; NaN when it is not stated */
     bool is_tiled, is_associated;
     bool may_be_plain; /* a picture in strips: no reduced copy, label or macro */
@@ -53,11 +53,13 @@ static const char *find_word(const char *line, size_t n, const char *word)
     return NULL;
 }
 
-/* "label 387x463", "Macro image", "the slide's label": not "label-free microscopy", and not a list
- * of properties such as "Title = a label|Barcode = 12". */
+/* "label 387x463", "Macro image", "the slide's label", "label|AppMag = 20": not "label-free
+ * microscopy", and not a list of properties such as "Title = a label|Barcode = 12". */
 static bool line_is_associated(const char *line, size_t n)
 {
     static const char *const words[] = {"label", "macro", "overview", "barcode"};
+    const char *bar = memchr(line, '|', n);
+    n = bar ? (size_t)(bar - line) : n;
     for (size_t k = 0; k < sizeof words / sizeof *words && !memchr(line, '=', n); k++) {
         const char *at = find_word(line, n, words[k]), *end = line + n;
         if (!at || (at > line && isalpha((unsigned char)at[-1])))
@@ -73,8 +75,13 @@ static bool line_is_associated(const char *line, size_t n)
     return false;
 }
 
+/* The XML of QPTIFF has <ImageType>Label</ImageType>. */
 static bool text_is_associated(const char *text)
 {
+    const char *type = *text == '<' ? strstr(text, "<ImageType>") : NULL;
+    if (type)
+        return !strncasecmp(type + 11, "label", 5) || !strncasecmp(type + 11, "macro", 5) ||
+               !strncasecmp(type + 11, "overview", 8);
     if (*text == '<')
         return false;
     for (size_t n; *text; text += n + (text[n] != 0)) {
@@ -83,6 +90,14 @@ static bool text_is_associated(const char *text)
             return true;
     }
     return false;
+}
+
+bool tiff_pyramid_is_associated(const struct tiff_file *t, const struct tiff_directory *d)
+{
+    char text[MOST_LINES];
+    tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
+    return (tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0) & (ASSOCIATED | MASK)) ||
+           text_is_associated(text);
 }
 
 /* "... |OffsetZ = 2.0|..." of Aperio */
@@ -95,7 +110,7 @@ static double offset_z(const char *text)
     return z;
 }
 
-/* Describes a picture that is not in tiles. */
+/* Marks what may be the slide although it lies in strips. */
 static void describe_plain(const struct tiff_file *t, const struct tiff_directory *d, char *text,
                            struct page *g)
 {
@@ -111,13 +126,13 @@ static void describe_plain(const struct tiff_file *t, const struct tiff_director
 
 static struct page describe(const struct tiff_file *t, const struct tiff_directory *d)
 {
-    char text[2048];
+    char text[MOST_LINES];
     tiff_file_text(t, d, TIFF_FILE_DESCRIPTION, text, sizeof text);
     struct page g = {.at = d->at,
                      .subfile = tiff_file_value(t, d, TIFF_FILE_SUBFILE, 0),
                      .photometric = tiff_file_photometric(t, d),
                      .samples = tiff_file_value(t, d, TIFF_FILE_SAMPLES, 1),
-                     .unit = tiff_file_value(t, d, TIFF_FILE_RESOLUTION_UNIT, INCH)};
+                     .unit = tiff_file_unit(t, d)};
     for (int k = 0; k < SIDES; k++) {
         const uint64_t px = tiff_file_value(t, d, (uint16_t)(TIFF_FILE_WIDTH + k), 0);
         g.side[k] = px <= INT32_MAX ? (double)px : 0;
@@ -125,7 +140,7 @@ static struct page describe(const struct tiff_file *t, const struct tiff_directo
         g.per_unit[k] = tiff_file_real(t, d, (uint16_t)(TIFF_FILE_RESOLUTION + k));
     }
     g.is_tiled = g.side[0] > 0 && g.side[1] > 0 && tiff_directory_tag(d, TIFF_FILE_TILE_WIDTH);
-    g.is_associated = (g.subfile & (ASSOCIATED | MASK)) || text_is_associated(text);
+    g.is_associated = tiff_pyramid_is_associated(t, d);
     g.z = offset_z(text);
     describe_plain(t, d, text, &g);
     return g;
@@ -175,7 +190,8 @@ static bool fits(const struct page *g, const struct page *base, double factor)
 static double stated_factor(const struct page *g, const struct page *base)
 {
     const double f = (base->per_unit[0] / g->per_unit[0] + base->per_unit[1] / g->per_unit[1]) / 2;
-    if (g->unit != base->unit || !(f > 1) || !fits(g, base, f))
+    if ((g->unit != base->unit && !(isnan(g->unit) && isnan(base->unit))) || !(f > 1) ||
+        !fits(g, base, f))
         return NAN;
     return fabs(f / round(f) - 1) < 0.005 ? round(f) : f;
 }
@@ -187,22 +203,30 @@ static double factor_of(const struct page *g, const struct page *base)
 }
 
 /* May a directory that is marked as reduced be a level? Its proportions are the slide's, but for
- * padding. */
+ * padding up to whole tiles. */
 static bool has_proportions(const struct page *g, const struct page *base)
 {
     double low[SIDES], high[SIDES];
     for (int k = 0; k < SIDES; k++) {
+        const double padding = g->tile[k] > 0 && fmod(g->side[k], g->tile[k]) < 1 ? g->tile[k] : 2;
         low[k] = base->side[k] / (g->side[k] + 2);
-        high[k] = g->side[k] > g->tile[k] ? base->side[k] / (g->side[k] - g->tile[k]) : INFINITY;
+        high[k] = g->side[k] > padding ? base->side[k] / (g->side[k] - padding) : INFINITY;
     }
     return g->side[0] < base->side[0] && low[0] <= high[1] && low[1] <= high[0];
+}
+
+/* What a photometric tag means for the pixels: a level may be JPEG (YCbCr) where the slide is not. */
+static uint64_t colours_of(const struct page *g)
+{
+    enum { WHITE_IS_ZERO, GRAY, RGB, YCBCR = 6 };
+    return g->photometric == WHITE_IS_ZERO ? GRAY : g->photometric == YCBCR ? RGB : g->photometric;
 }
 
 /* Is a directory without that mark a level? It is the slide at a whole factor. */
 static bool is_copy(const struct page *g, const struct page *base)
 {
     const double f = round(base->side[0] / g->side[0]), stated = stated_factor(g, base);
-    if (g->photometric != base->photometric || g->samples != base->samples)
+    if (colours_of(g) != colours_of(base) || g->samples != base->samples)
         return false;
     return (stated > 1 && stated == round(stated)) ||
            (f >= 2 && fabs(base->side[0] / f - g->side[0]) <= 1.5 &&
@@ -218,19 +242,24 @@ static bool is_other(const struct page *g, const struct page *base)
 
 /* --- the slide --- */
 
-static bool is_candidate(const struct page *g)
+/* May it be the slide or a level? Aperio's and Philips' levels are in tiles, and their other
+ * pictures are not. */
+static bool is_candidate(const struct search *s, const struct page *g)
 {
-    return g->is_tiled && !g->is_associated;
+    const bool has_size = g->side[0] > 0 && g->side[1] > 0;
+    return (g->is_tiled || (has_size && s->p->kind > TIFF_PHILIPS)) && !g->is_associated;
 }
 
+static bool is_level(const struct search *s, const struct page *g, const struct page *base);
+
 /* OME: the directory that the XML states, or else the one of its size. It has all channels: what is
- * spread over several directories is no picture in colour. */
+ * spread over several directories is no picture in colour. 1 or -1. */
 static int bound_page(struct search *s, const struct page **base, struct err *e)
 {
     const struct tiff_xml_image *i = &s->xml.images[s->image];
     const struct page *same = NULL;
     for (int k = 0; k < s->n; k++)
-        if (!same && is_candidate(&s->pages[k]) && s->pages[k].side[0] == (double)i->width &&
+        if (!same && is_candidate(s, &s->pages[k]) && s->pages[k].side[0] == (double)i->width &&
             s->pages[k].side[1] == (double)i->height)
             same = &s->pages[k];
     if (i->directory >= s->n)
@@ -249,11 +278,12 @@ static int bound_page(struct search *s, const struct page **base, struct err *e)
                        i->width, i->height, (int)(g - s->pages), g->side[0], g->side[1]);
     if ((uint64_t)i->c > g->samples)
         return err_set(e,
-                       "an OME-TIFF with %" PRId64 " channels, of which its directory %d has %" PRIu64
+                       "an OME-TIFF with %" PRId64
+                       " channels, of which its directory %d has %" PRIu64
                        "; write the one that matters to a file of its own first",
                        i->c, (int)(g - s->pages), g->samples);
     *base = g;
-    return g->is_tiled;
+    return 1;
 }
 
 /* Those directories that the XML calls label, macro, overview or thumbnail. */
@@ -270,27 +300,35 @@ static void mark_associated(struct search *s)
     }
 }
 
-/* 1, 0: it has no tiles, -1. */
+/* The slide: the largest picture in tiles, of Aperio and Philips the first one; or a larger one in
+ * strips of which that is a level, or which comes first. 1, 0: there is none, -1. */
 static int find_base(struct search *s, const struct page **base, struct err *e)
 {
-    bool is_tiled = false;
-    *base = NULL;
+    const struct page *tiled = NULL, *strips = NULL, *first = &s->pages[0];
+    bool has_tiles = false, is_foreign = false;
     if (s->p->kind == TIFF_OME) {
         mark_associated(s);
         return bound_page(s, base, e);
     }
     for (int k = 0; k < s->n; k++) {
         const struct page *g = &s->pages[k];
-        is_tiled |= g->is_tiled && !(g->subfile & MASK);
-        if (is_candidate(g) && (!*base || (s->p->kind == TIFF_GENERIC && area(g) > area(*base))))
-            *base = g;
+        has_tiles |= g->is_tiled && !(g->subfile & MASK);
+        is_foreign |= g->is_foreign;
+        if (g->is_tiled && is_candidate(s, g) &&
+            (!tiled || (s->p->kind == TIFF_GENERIC && area(g) > area(tiled))))
+            tiled = g;
+        if (!g->is_tiled && g->may_be_plain && (!strips || area(g) > area(strips)))
+            strips = g;
     }
-    if (!*base)
-        return is_tiled ? err_set(e, "its only picture in tiles is a label or macro; convert the "
-                                     "file of the slide")
-                        : 0;
-    const struct page *first = &s->pages[0];
-    return first->is_tiled || first->is_associated || area(first) < area(*base);
+    strips = is_foreign ? NULL : strips;
+    if (!tiled && !strips && has_tiles)
+        return err_set(e, "its only picture in tiles is a label or macro; convert the file of the "
+                          "slide");
+    const bool in_tiles =
+        tiled && (first->is_tiled || first->is_associated || area(first) < area(tiled));
+    const bool larger = strips && (!tiled || area(strips) > area(tiled));
+    *base = larger && (!in_tiles || is_level(s, tiled, strips)) ? strips : in_tiles ? tiled : NULL;
+    return *base != NULL;
 }
 
 /* --- levels --- */
@@ -316,21 +354,34 @@ static void add_level(struct tiff_pyramid *p, const struct page *g, const struct
 static bool is_other_plane(const struct search *s, const struct page *g, const struct page *base)
 {
     for (const struct page *k = s->pages; k < g; k++)
-        if (is_candidate(k) && k->side[0] == g->side[0] && k->side[1] == g->side[1] &&
+        if (is_candidate(s, k) && k->side[0] == g->side[0] && k->side[1] == g->side[1] &&
             !(fabs(k->z - base->z) > 0))
             return true;
     return fabs(g->z - base->z) > 0;
 }
 
+/* Bit 0 of NewSubfileType marks a level, but in Aperio's files a label: there a level with that mark
+ * is the slide at a whole factor, too. */
 static bool is_level(const struct search *s, const struct page *g, const struct page *base)
 {
-    if (g == base || !is_candidate(g))
+    const bool is_marked = g->subfile & REDUCED;
+    if (g == base || !is_candidate(s, g))
         return false;
-    if (s->p->kind == TIFF_APERIO && is_other_plane(s, g, base))
-        return false;
-    if (s->p->kind <= TIFF_PHILIPS)
-        return s->p->kind == TIFF_APERIO || (g->subfile & REDUCED);
-    return g->subfile & REDUCED ? has_proportions(g, base) : is_copy(g, base);
+    switch (s->p->kind) {
+    case TIFF_APERIO:
+        return !is_other_plane(s, g, base) &&
+               (is_marked ? is_copy(g, base) : has_proportions(g, base));
+    case TIFF_PHILIPS: return is_marked && has_proportions(g, base);
+    default: return is_marked ? has_proportions(g, base) : is_copy(g, base);
+    }
+}
+
+/* Is a page in strips another picture than a smaller copy or a thumbnail of the slide? */
+static bool is_other_picture(const struct page *g, const struct page *base)
+{
+    const double x = g->side[0] / base->side[0], y = g->side[1] / base->side[1];
+    const bool copy = fabs(x - y) * base->side[0] < 2 * base->side[0] / 100;
+    return x * y > 0.9 || (x * y > 0.25 && !copy);
 }
 
 /* Levels in the tag 330 of level 0. */
@@ -357,21 +408,41 @@ static int list_levels(struct search *s, const struct page *base, struct err *e)
         const struct page *g = &s->pages[k];
         if (is_level(s, g, base))
             add_level(s->p, g, base, sorted);
-        else if (g != base && is_candidate(g) && !(g->subfile & REDUCED))
-            pictures += is_other(g, base);
+        else if (g == base || (g->subfile & REDUCED))
+            continue;
+        else if (base->is_tiled) /* beside tiles a picture in strips is a label or thumbnail */
+            pictures += g->is_tiled && is_candidate(s, g) && is_other(g, base);
+        else
+            pictures += g->may_be_plain && is_candidate(s, g) && is_other_picture(g, base);
     }
     for (int k = 0; k < s->n && s->p->kind == TIFF_APERIO; k++)
-        s->p->planes += is_candidate(&s->pages[k]) && s->pages[k].side[0] == base->side[0] &&
+        s->p->planes += is_candidate(s, &s->pages[k]) && s->pages[k].side[0] == base->side[0] &&
                         s->pages[k].side[1] == base->side[1];
     if (s->p->levels == 1 && sorted)
         list_subs(s, base);
-    if (!sorted || pictures < 2 + s->others)
-        return 0;
-    return err_set(e,
-                   "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
-                   "channels, time points or series); write the one that matters to a file of its "
-                   "own first",
-                   pictures, s->n == MOST_PAGES ? " or more" : "");
+    if (pictures >= 2 + s->others && (sorted || !base->is_tiled))
+        return err_set(e,
+                       "a TIFF file with %d%s pictures that are not levels of one pyramid (planes, "
+                       "channels, time points or series); write the one that matters to a file of "
+                       "its own first",
+                       pictures, s->n == MOST_PAGES ? " or more" : "");
+    return 0;
+}
+
+/* A slide in strips whose file may hold more than its list of directories tells. */
+static int check_list(const struct search *s, struct err *e)
+{
+    if (s->p->is_crowded)
+        return err_set(e, "its directories have more than %d tags, or one of them more than %d",
+                       TIFF_MOST_KEPT, TIFF_MOST_TAGS);
+    if (s->p->is_cut)
+        return err_set(e, "damaged: a directory is not in the file; copy the slide again");
+    if (s->pages[0].images > 1)
+        return err_set(e,
+                       "an ImageJ stack of %ld images; write the one that matters to a file of its "
+                       "own first",
+                       s->pages[0].images);
+    return 0;
 }
 
 /* How OpenSlide numbers the levels: it takes the first directory for one, and does not know labels,
@@ -401,29 +472,81 @@ static void find_seen(struct search *s)
 
 /* --- um per pixel --- */
 
-static double resolution(const struct page *g, int side)
+/* The positive number behind "MPP = ", or behind "mpp_x: " for one side; NaN without. */
+static double number_of_mpp(const char *text, char side)
 {
-    if (g->unit != INCH && g->unit != CENTIMETER)
-        return NAN;
-    return (g->unit == CENTIMETER ? 10000 : 25400) / g->per_unit[side];
+    for (const char *at = text; (at = strcasestr(at, "mpp")); at++) {
+        const char *v = at + 3, *axis = v + (*v == '_' || *v == '-');
+        if (tolower((unsigned char)*axis) == side)
+            v = axis + 1;
+        v += strspn(v, " \"'");
+        if ((at > text && isalnum((unsigned char)at[-1])) || (*v != '=' && *v != ':'))
+            continue;
+        char number[32], *end;
+        v += 1 + strspn(v + 1, " \"'");
+        size_t n = strspn(v, "0123456789.,eE+-");
+        if (n >= sizeof number || (isalnum((unsigned char)v[n]) && strncmp(v + n, "um", 2) != 0))
+            continue;
+        for (; n > 0 && (v[n - 1] == ',' || v[n - 1] == '.'); n--)
+            ; /* the comma of a list */
+        for (size_t k = 0; k < n; k++)
+            number[k] = v[k] == ',' ? '.' : v[k];
+        number[n] = 0;
+        const double mpp = strtod(number, &end);
+        if (n > 0 && !*end && isfinite(mpp) && mpp > 0)
+            return mpp;
+    }
+    return NAN;
 }
 
+/* um per ImageJ's unit of length: "unit=micron" in its description; NaN without, or of another
+ * unit. *stated: there is one, which is no pixel. */
+static double imagej_unit(const char *text, bool *stated)
+{
+    const char *at = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nunit=");
+    const size_t n = at ? strcspn(at + 6, "\r\n") : 0;
+    char unit[32] = "";
+    if (n > 0 && n < sizeof unit)
+        snprintf(unit, sizeof unit, "%.*s", (int)n, at + 6);
+    *stated = n > 0 && strncasecmp(unit, "pixel", 5) != 0;
+    if (!strncasecmp(unit, "micron", 6) || !strcmp(unit, "\\u00B5m"))
+        return 1;
+    return !strncasecmp(unit, "inch", 4) ? 25400 : *stated ? tiff_xml_um(unit) : NAN;
+}
+
+/*
+ * The places that state um per px, of which the first that does counts: OME-XML, Philips' XML,
+ * "MPP" in a description of any vendor, ImageJ's unit, the tags of resolution. slide_check_mpp()
+ * judges what they state, as in every format.
+ */
 static void take_mpp(const struct search *s, const struct page *base)
 {
     struct tiff_pyramid *p = s->p;
-    p->mpp_x = resolution(base, 0);
-    p->mpp_y = resolution(base, 1);
-    if (p->kind == TIFF_OME) {
-        const struct tiff_xml_image *slide = &s->xml.images[s->image];
-        p->mpp_x = slide->mpp_x > 0 ? slide->mpp_x : p->mpp_x;
-        p->mpp_y = slide->mpp_y > 0 ? slide->mpp_y : p->mpp_y;
-    }
-    if (p->kind != TIFF_PHILIPS || s->xml.n_levels < 1)
-        return;
+    bool has_unit;
+    char own[MOST_LINES];
+    const struct tiff_directory *d = tiff_file_directory(s->t, base->at);
+    const char *text = base == s->pages ? p->description : own;
+    own[0] = 0;
+    if (d)
+        tiff_file_text(s->t, d, TIFF_FILE_DESCRIPTION, own, sizeof own);
+    text = *text == '<' ? "" : text;
+    const double length = imagej_unit(text, &has_unit), tags = has_unit ? NAN : base->unit;
     const double *x = s->xml.spacing_x, *y = s->xml.spacing_y;
-    p->mpp_x = 1000 * x[0];
-    p->mpp_y = 1000 * y[0];
-    for (int64_t k = 0; s->xml.n_levels == p->levels && k < p->levels; k++)
+    const bool is_philips = p->kind == TIFF_PHILIPS && s->xml.n_levels > 0;
+    const struct tiff_xml_image *ome = p->kind == TIFF_OME ? &s->xml.images[s->image] : NULL;
+    const double stated[][SIDES] = {
+        {ome ? ome->mpp_x : NAN, ome ? ome->mpp_y : NAN},
+        {is_philips ? 1000 * x[0] : NAN, is_philips ? 1000 * y[0] : NAN},
+        {number_of_mpp(text, 'x'), number_of_mpp(text, 'y')},
+        {length / base->per_unit[0], length / base->per_unit[1]},
+        {tags / base->per_unit[0], tags / base->per_unit[1]}};
+    for (size_t k = 0; k < sizeof stated / sizeof *stated; k++) {
+        p->mpp_x = p->mpp_x > 0 ? p->mpp_x : stated[k][0];
+        p->mpp_y = p->mpp_y > 0 ? p->mpp_y : stated[k][1];
+    }
+    if (!(p->mpp_x > 0 || p->mpp_y > 0) && base->per_unit[0] > 0 && base->per_unit[0] != 1)
+        p->unitless = base->per_unit[0];
+    for (int64_t k = 0; is_philips && s->xml.n_levels == p->levels && k < p->levels; k++)
         p->downsamples[k] = round((x[k] / x[0] + y[k] / y[0]) / 2);
 }
 
@@ -485,24 +608,19 @@ static uint64_t mask_of(const struct search *s, uint64_t at)
 
 static int read_pages(struct search *s, struct err *e)
 {
-    const struct page *base;
+    const struct page *base = NULL;
     list_pages(s);
     const int r = find_base(s, &base, e);
-    if (r == 0 && s->p->kind == TIFF_OME) {
-        s->p->in_strips = base->at;
-        s->p->masks[0] = mask_of(s, base->at);
-        s->p->mpp_x = s->xml.images[s->image].mpp_x;
-        s->p->mpp_y = s->xml.images[s->image].mpp_y;
-    }
     if (r <= 0)
         return r;
-    if (list_levels(s, base, e))
+    if (list_levels(s, base, e) || (!base->is_tiled && s->p->kind != TIFF_OME && check_list(s, e)))
         return -1;
     find_seen(s);
     for (int64_t k = 0; k < s->p->levels && s->p->kind > TIFF_PHILIPS; k++)
         s->p->masks[k] = mask_of(s, s->p->at[k]);
     take_mpp(s, base);
-    return 1;
+    s->p->in_strips = !base->is_tiled;
+    return base->is_tiled;
 }
 
 bool tiff_pyramid_is_aperio(const struct slide_file *file)
@@ -535,7 +653,7 @@ static struct found *search_file(const struct slide_file *file)
 {
     struct found *f = memory_need(1, sizeof *f);
     struct search *s = memory_need(1, sizeof *s);
-    f->pyramid = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN};
+    f->pyramid = (struct tiff_pyramid){.mpp_x = NAN, .mpp_y = NAN, .unitless = NAN};
     s->p = &f->pyramid;
     s->t = tiff_file_of(file);
     const struct tiff_directory *d = s->t ? tiff_file_directory(s->t, s->t->first) : NULL;
@@ -566,79 +684,10 @@ int tiff_pyramid_of(const struct tiff_pyramid **p, const struct slide_file *file
     return f->result;
 }
 
-/* --- pictures in strips --- */
-
-/* Is a page of that size another picture than a smaller copy or a thumbnail of the largest? */
-static bool is_other_picture(const struct page *g, const struct page *largest)
+int tiff_pyramid_strips(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e)
 {
-    const double x = g->side[0] / largest->side[0], y = g->side[1] / largest->side[1];
-    const bool copy = fabs(x - y) * largest->side[0] < 2 * largest->side[0] / 100;
-    return x * y > 0.9 || (x * y > 0.25 && !copy);
-}
-
-static int check_alone(const struct search *s, const struct page *largest, struct err *e)
-{
-    int others = 0;
-    for (int k = 0; k < s->n; k++)
-        others += s->pages[k].may_be_plain && &s->pages[k] != largest &&
-                  is_other_picture(&s->pages[k], largest);
-    if (others > 0)
-        return err_set(e,
-                       "a TIFF file with %d pictures that are not levels of one pyramid (planes, "
-                       "channels, time points or series); write the one that matters to a file of "
-                       "its own first",
-                       1 + others);
-    if (s->p->is_crowded)
-        return err_set(e, "its directories have more than %d tags, or one of them more than %d",
-                       TIFF_MOST_KEPT, TIFF_MOST_TAGS);
-    if (s->p->is_cut)
-        return err_set(e, "damaged: a directory is not in the file; copy the slide again");
-    if (s->pages[0].images > 1)
-        return err_set(e,
-                       "an ImageJ stack of %ld images; write the one that matters to a file of its "
-                       "own first",
-                       s->pages[0].images);
-    return 0;
-}
-
-/* The largest page, if it is in strips. 1, 0 or -1. */
-static int find_strips(const struct search *s, uint64_t *at, struct err *e)
-{
-    const struct page *largest = NULL;
-    for (int k = 0; k < s->n; k++) {
-        const struct page *g = &s->pages[k];
-        if (g->is_foreign)
-            return 0;
-        if (g->may_be_plain && (!largest || area(g) > area(largest)))
-            largest = g;
-    }
-    if (!largest || largest->is_tiled)
-        return 0;
-    *at = largest->at;
-    return check_alone(s, largest, e) ? -1 : 1;
-}
-
-int tiff_pyramid_strips(const struct slide_file *file, uint64_t *at, uint64_t *mask, double *mpp_x,
-                        double *mpp_y, struct err *e)
-{
-    const struct tiff_pyramid *p;
-    struct tiff_pyramid plain = {0};
-    struct search s = {.t = tiff_file_of(file), .p = &plain};
-    int r = tiff_pyramid_of(&p, file, e);
-    if (r == 0 && p->in_strips) {
-        *at = p->in_strips;
-        *mask = p->masks[0];
-        *mpp_x = p->mpp_x;
-        *mpp_y = p->mpp_y;
-        return 1;
-    }
-    if (r < 0 || !s.t)
-        return r < 0 ? -1 : 0;
-    list_pages(&s);
-    r = find_strips(&s, at, e);
-    *mask = r > 0 ? mask_of(&s, *at) : 0;
-    free(s.pages);
-    return r;
+    const int r = tiff_pyramid_of(p, file, e);
+    return r == 0 ? (*p)->in_strips : r < 0 ? -1 : 0;
 }
 
 int tiff_pyramid_check(const struct tiff_pyramid **p, const struct slide_file *file, struct err *e)

@@ -85,6 +85,15 @@ void tiff_note_left_out(int n, char *note, size_t size)
                  n == 1 ? "" : "s", n == 1 ? "is" : "are");
 }
 
+void tiff_note_unitless(double px, struct slide_info *i)
+{
+    if (px > 0)
+        slide_note(i,
+                   "it states %.6g px per unit, but no unit of length that is known, so um per px "
+                   "are unknown; --mpp-override X gives them",
+                   px);
+}
+
 /* --- strips and tiles --- */
 
 /* The values of a table of n segments, or NULL without one. */

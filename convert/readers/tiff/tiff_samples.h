@@ -46,6 +46,8 @@ int tiff_places(const struct tiff_reading *r, bool strips, int64_t n, struct til
  * -1. */
 int tiff_check_channels(int colours, int samples, bool has_alpha, bool leave, struct err *e);
 
+/* One line about a resolution of so many px per unit, if that is a number: the unit is unknown. */
+void tiff_note_unitless(double px, struct slide_info *i);
 /* One line about n samples per pixel that are not stored; "" for none. */
 void tiff_note_left_out(int n, char *note, size_t size);
 

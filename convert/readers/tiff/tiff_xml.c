@@ -74,8 +74,7 @@ static int64_t integer(const char *text, int64_t otherwise)
 
 /* --- OME --- */
 
-/* um per unit of length: OME's UnitsLength, but for pixels and reference frames. */
-static double um_of(const char *unit)
+double tiff_xml_um(const char *unit)
 {
     static const struct {
         const char *name;
@@ -146,8 +145,10 @@ static void take_pixels(struct tiff_xml_image *i, const char **a)
     i->z = integer(attribute(a, "SizeZ"), 1);
     i->c = integer(attribute(a, "SizeC"), 1);
     i->t = integer(attribute(a, "SizeT"), 1);
-    i->mpp_x = number(attribute(a, "PhysicalSizeX")) * um_of(attribute(a, "PhysicalSizeXUnit"));
-    i->mpp_y = number(attribute(a, "PhysicalSizeY")) * um_of(attribute(a, "PhysicalSizeYUnit"));
+    i->mpp_x =
+        number(attribute(a, "PhysicalSizeX")) * tiff_xml_um(attribute(a, "PhysicalSizeXUnit"));
+    i->mpp_y =
+        number(attribute(a, "PhysicalSizeY")) * tiff_xml_um(attribute(a, "PhysicalSizeYUnit"));
 }
 
 /* A TiffData element says where one plane or several lie. */

@@ -46,6 +46,10 @@ int tiff_xml_read(struct tiff_xml *x, const char *text, const char *file_name, s
  * channels. -1: it is not; e says what there is. */
 int tiff_xml_slide(const struct tiff_xml *x, int *image, int *others, struct err *e);
 
+/* um per unit of length: OME's UnitsLength, but for pixels and reference frames, which are NaN; ""
+ * is a um. */
+double tiff_xml_um(const char *unit);
+
 /* Does a name say that the picture is a label, macro, overview or thumbnail? `whole`: and nothing
  * else. */
 bool tiff_xml_is_associated(const char *name, bool whole);
