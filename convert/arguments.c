@@ -128,6 +128,10 @@ static const struct command_option table[] = {
     {NULL, 0, "mpp-override", "X",
      "um per pixel of level 0, from 0.02 to 50, for slides that state none or a wrong one",
      COMMAND_REAL(convert.mpp_override, SLIDE_LEAST_MPP, SLIDE_MOST_MPP)},
+    {NULL, 0, "no-bounds", NULL,
+     "GeoJSON of --tissue-mask counts from the corner of the slide; without it from that of its "
+     "scanned area, if it states one (openslide.bounds-x, -y), as QuPath does",
+     COMMAND_FLAG(convert.no_bounds)},
     {NULL, 0, "strict-codec", NULL,
      "reject slides whose tiles --codec keep or jpeg cannot keep; without it, they get deflate",
      COMMAND_FLAG(convert.strict_codec)},

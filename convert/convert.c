@@ -11,6 +11,7 @@
 #include "common/codec/jpeg_decoder.h"
 #include "common/codec/jpeg_encoder.h"
 #include "common/codec/jpeg_stream.h"
+#include "common/regions/geojson.h"
 #include "common/store/gray.h"
 #include "common/store/store_image.h"
 #include "common/store/store_read.h"
@@ -428,7 +429,14 @@ static int plan(struct convert *c, struct err *e)
 static int take_mask(struct convert *c, struct err *e)
 {
     const char *mask = c->o->tissue_mask;
-    return mask && !(c->mask = tissue_mask_read(mask, c->path, &c->info, e)) ? -1 : 0;
+    bool moves = !c->o->no_bounds;
+    if (mask && !(c->mask = tissue_mask_read(mask, c->path, &c->info, &moves, e)))
+        return -1;
+    if (mask && moves)
+        slide_note(&c->slide_info,
+                   "places of the tissue mask count from %" PRId64 ", %" PRId64 " " GEOJSON_BOUNDS,
+                   c->info.bounds_x, c->info.bounds_y);
+    return 0;
 }
 
 /* Decides whether there is anything to do, and does it. */

@@ -28,6 +28,7 @@ struct convert_options {
     const char *name;              /* stored instead of the file's name; NULL: the file's name */
     bool tissue_only;              /* omit chunks without tissue */
     struct tissue_rule tissue;
+    bool no_bounds; /* GeoJSON counts from the slide's corner; else as QuPath's (geojson.h) */
     const char *tissue_mask; /* a map from outside (tissue_mask.h); NULL: none */
     bool refuse_damage;      /* reject a slide with a damaged tile */
 };

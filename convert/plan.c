@@ -89,6 +89,8 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
                              .mpp_x = s->mpp_x,
                              .mpp_y = s->mpp_y,
                              .objective_power = s->objective_power,
+                             .bounds_x = s->bounds_x,
+                             .bounds_y = s->bounds_y,
                              .chunk_rows = s->tile_rows,
                              .chunk_cols = s->tile_cols,
                              .codec = wanted(s, o),

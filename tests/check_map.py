@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 
 from lib import *
+from miraxfile import part_scanned
 
 try:
     from PIL import Image
@@ -819,6 +820,33 @@ def test_json_says_what_was_written():
     out = os.path.join(tmp(), "maps")
     (j,) = json_lines(run(H5SPEC, "map", "-q", "--json", "--format", "csv,geojson", "-o", out, result_of(), os.path.join(tmp(), "gone.h5"), status=1).out)
     expect(j == {"output": out, "kind": "map", "files": 2, "slides": 1, "inputs_failed": 1}, "%s", j)
+
+
+def test_geojson_counts_from_the_bounds_of_the_slide():
+    """As QuPath does; tables count from the slide's corner. What is written can be read again with --roi."""
+    path, bx, by = part_scanned(tmp())
+    result = spectrum(s := store(path))
+    scores = os.path.join(tmp(), "scores.csv")
+    put_file(scores, b"x,y,size,value\n%d,%d,256,1\n" % (bx, by))
+    cases = [("tiles", ("--feature", "gray"), result), ("class", ("--feature", "gray", "--class", "X", "--above", "0"), result),
+             ("scores", ("--scores", scores, "--cell", "256"), s), ("scores", ("--scores", scores, "--cell", "256"), result)]
+    for what, options, given in cases:
+        def corners(*more):
+            features = json_in(draw(*options, *more, given, name="m.geojson"))["features"]
+            return np.array([p for f in features for ring in f["geometry"]["coordinates"] for p in ring])
+        whole = corners("--no-bounds")
+        expect("count from" not in draw.err, "%s", draw.err)
+        here = corners()
+        says(draw.err, "places in GeoJSON count from %d, %d (openslide.bounds-x, -y), as in QuPath" % (bx, by))
+        expect(np.array_equal(here + [bx, by], whole), "%s: %s %s", what, here[:2], whole[:2])
+        expect(what != "scores" or here.min() == 0, "%s: %s", what, here)
+    rows = csv_rows(draw("--feature", "gray", result, name="m.csv"))
+    expect("count from" not in draw.err and (rows[0]["x_px"], rows[0]["y_px"]) == ("64", "64"), "%s", rows[0])
+    places = draw("--feature", "gray", "--class", "X", "--above", "0", result, name="m.geojson")
+    out = os.path.join(tmp(), "r.h5")
+    run(H5SPEC, "run", "--device", "cpu", "-o", out, "--roi", places, s)
+    with h5py.File(out, "r") as f:
+        expect(f.attrs["windows"] > 0, "no window lies inside")
 
 
 main(globals())

@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 
 from lib import *
+from miraxfile import part_scanned
 
 SIZE = (1500, 1200)
 OUTSIDE, COUNTED = 128, 1
@@ -154,6 +155,44 @@ def test_coarser_level():
     expect(down > 1.5, "downsample %g", down)
     want = shares(pixels_inside([TRIANGLE], w, h, down), 64, 32) >= 0.5
     check(spectrum(s, "--window", "64", "--stride", "32", "--roi", written(feature(TRIANGLE))), want)
+
+
+def square(x, y, side):
+    return [[[x, y], [x + side, y], [x + side, y + side], [x, y + side]]]
+
+
+def test_places_count_from_the_bounds_of_the_slide():
+    """As QuPath's do, for --roi and --tissue-mask, of the store's level; --no-bounds: from the slide's corner."""
+    path, bx, by = part_scanned(tmp())
+    here, whole = written(collection(feature(square(200, 100, 512)))), written(collection(feature(square(bx + 200, by + 100, 512))))
+    s = store(path)
+    expect([attributes_of(s, "properties")["openslide.bounds-" + axis] for axis in "xy"] == [str(bx), str(by)], "the slide has other bounds")
+    line = "count from %d, %d (openslide.bounds-x, -y), as in QuPath; --no-bounds" % (bx, by)
+    results = []
+    for roi, more in ((here, ()), (whole, ("--no-bounds",))):
+        out = os.path.join(tmp(), "r.h5")
+        p = run(H5SPEC, "run", "--device", "cpu", "-o", out, "--roi", roi, *more, s)
+        expect((line in p.err) == (not more), "%s", p.err)
+        results.append(content(out))
+    equal(*results, "the same windows")
+    check(out, shares(pixels_inside([square(bx + 200, by + 100, 512)], 2048, 2048)) >= 0.5)
+    cells = []
+    for mask, more in ((here, ()), (whole, ("--no-bounds",))):
+        out, p, j = convert(path, "--tissue-mask", mask, *more)
+        expect((line in p.err) == (line in j.get("note", "")) == (not more), "%s", p.err)
+        cells.append(values_in(out, "tissue/mask"))
+    expect(np.array_equal(*cells) and cells[0].sum() == 16 * 16 and cells[0][-(-(by + 100) // 32), -(-(bx + 200) // 32)], "tissue")
+    coarse = copied(store(slide(), "--level", "1"))  # bounds are px of level 0
+    with h5py.File(coarse, "r+") as f:
+        for axis, px in (("x", 400), ("y", 300)):
+            f["properties"].attrs["openslide.bounds-" + axis] = np.bytes_(str(px))
+    a, b = (os.path.join(tmp(), "r.h5") for _ in range(2))
+    run(H5SPEC, "run", "--device", "cpu", "--window", "64", "--stride", "32", "-o", a, "--roi", written(collection(feature(square(100, 80, 600)))), coarse)
+    run(H5SPEC, "run", "--device", "cpu", "--window", "64", "--stride", "32", "-o", b, "--no-bounds", "--roi", written(collection(feature(square(500, 380, 600)))), coarse)
+    equal(content(a), content(b), "of a coarser level")
+    out = os.path.join(tmp(), "r.h5")
+    far = written(collection(feature(square(2048 - bx, 0, 512))))
+    says(run(H5SPEC, "run", "--device", "cpu", "-o", out, "--roi", far, s, status=1).err, "lie outside of the slide")
 
 
 def test_classes():

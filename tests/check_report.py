@@ -1501,7 +1501,17 @@ def test_print_has_cards_a_table_and_no_blank_page():
 
 def test_places_for_qupath():
     """A square of one window round each place, that QuPath takes by dropping the file on the slide."""
-    path, _ = report(results("--slides", "30", "--blurred", "2"))
+    places_for_qupath((0, 0))
+
+
+def test_places_for_qupath_count_from_the_bounds_of_the_slide():
+    places_for_qupath((300, 600), "--bounds", "300")
+    path, _ = report("--no-bounds", results("--slides", "30", "--blurred", "2", "--bounds", "300"))
+    expect(data_of(path)["bounds"] == {}, "--no-bounds")
+
+
+def places_for_qupath(bounds, *options):
+    path, _ = report(results("--slides", "30", "--blurred", "2", *options))
     data = data_of(path)
     places = {data["names"][int(k)]: [x for x in why if len(x) > 2] for k, why in data["why"].items()}
     with opened(path) as page:
@@ -1517,7 +1527,7 @@ def test_places_for_qupath():
             ring = np.array(f["geometry"]["coordinates"][0])
             expect(f["properties"]["objectType"] == "annotation" and f["properties"]["name"] == words and (ring[0] == ring[-1]).all(), "%s", f)
             expect((np.ptp(ring, axis=0) == data["window"] * data["downsample"][k]).all(), "%s", ring)
-            expect(np.abs(ring[:4].mean(axis=0) - [x * data["width"][k], y * data["height"][k]]).max() < 1, "%s, not %g, %g", ring, x, y)
+            expect(np.abs(ring[:4].mean(axis=0) + bounds - [x * data["width"][k], y * data["height"][k]]).max() < 1, "%s, not %g, %g", ring, x, y)
         page.key("j"), page.key("j")
         expect(page.run("document.getElementById('places')") is None, "a slide without a place")
         page.is_clean()

@@ -2,6 +2,7 @@
 import os
 import struct
 
+import numpy as np
 from PIL import Image
 
 from tiffpatch import jpeg_of
@@ -16,6 +17,14 @@ def vms(folder, image, map_image, names=("v.vms", "v.jpg", "v_map2.jpg")):
         with open(os.path.join(folder, name), "wb") as f:
             f.write(data)
     return os.path.join(folder, names[0])
+
+
+def part_scanned(folder, side=8, first=(4, 5), seed=1):
+    """A slide of side x side images of 256 px, scanned from the image `first` on. Its path, and openslide.bounds-x, -y."""
+    rng = np.random.default_rng(seed)
+    tiles = {(c, r): rng.integers(90, 250, (32, 32, 3)).repeat(8, 0).repeat(8, 1).astype(np.uint8)
+             for c in range(first[0], side) for r in range(first[1], side)}
+    return mirax(folder, side, side, tiles), 256 * first[0], 256 * first[1]
 
 
 def mirax(folder, cols, rows, images, size=256, stem="m", index="Index.dat", pixels="Data0000.dat"):

@@ -12,6 +12,7 @@
  *     --stride S        px (128)
  *     --mpp M           um per px (0.25)
  *     --vendor V        (aperio)
+ *     --bounds PX       what was scanned begins at (PX, 2 PX) of level 0 (0: not stated)
  *     --constant        all slides have the same numbers
  *     --no-tissue       no tissue, no counted window
  *     --noise           spectra are noisy sums of 256 windows, as real ones (needs as many windows)
@@ -30,7 +31,7 @@
 #include <string.h>
 
 struct wish {
-    int64_t slides, first, nx, ny, blurred, window, stride;
+    int64_t slides, first, nx, ny, blurred, window, stride, bounds;
     uint64_t seed;
     double mpp;
     const char *names, *vendor;
@@ -161,6 +162,8 @@ static void fill(const struct wish *w, const struct result_params *p, int64_t k,
     s->origin.objective_power = 40;
     s->origin.tissue_fraction = w->no_tissue ? 0 : 0.4 + 0.05 * by * normal();
     snprintf(s->origin.vendor, sizeof s->origin.vendor, "%s", w->vendor);
+    s->origin.bounds_x = w->bounds;
+    s->origin.bounds_y = 2 * w->bounds;
     if (s->counts.windows == 0)
         return;
     int64_t values[FEATURES_OCTAVES];
@@ -248,12 +251,14 @@ static int make(const struct wish *w, const char *path, struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"slides", 1, 0, 'n'},   {"windows", 1, 0, 'w'},   {"seed", 1, 0, 's'},
-        {"blurred", 1, 0, 'b'},  {"names", 1, 0, 'N'},     {"window", 1, 0, 'W'},
-        {"stride", 1, 0, 'S'},   {"mpp", 1, 0, 'm'},       {"vendor", 1, 0, 'v'},
-        {"constant", 0, 0, 'c'}, {"no-tissue", 0, 0, 't'}, {"each", 0, 0, 'e'},
-        {"first", 1, 0, 'f'},    {"noise", 0, 0, 'z'},     {0, 0, 0, 0}};
+    static const struct option options[] = {{"slides", 1, 0, 'n'},   {"windows", 1, 0, 'w'},
+                                            {"seed", 1, 0, 's'},     {"blurred", 1, 0, 'b'},
+                                            {"names", 1, 0, 'N'},    {"window", 1, 0, 'W'},
+                                            {"stride", 1, 0, 'S'},   {"mpp", 1, 0, 'm'},
+                                            {"vendor", 1, 0, 'v'},   {"bounds", 1, 0, 'o'},
+                                            {"constant", 0, 0, 'c'}, {"no-tissue", 0, 0, 't'},
+                                            {"each", 0, 0, 'e'},     {"first", 1, 0, 'f'},
+                                            {"noise", 0, 0, 'z'},    {0, 0, 0, 0}};
     struct wish w = {.slides = 10,
                      .first = 1,
                      .nx = 20,
@@ -278,6 +283,7 @@ int main(int argc, char **argv)
         case 'S': w.stride = atoll(optarg); break;
         case 'm': w.mpp = atof(optarg); break;
         case 'v': w.vendor = optarg; break;
+        case 'o': w.bounds = atoll(optarg); break;
         case 'c': w.constant = true; break;
         case 't': w.no_tissue = true; break;
         case 'e': w.each = true; break;

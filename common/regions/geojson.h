@@ -3,7 +3,9 @@
  *
  * The file holds a FeatureCollection, a Feature, a geometry, or an array of these. Polygons,
  * MultiPolygons and GeometryCollections give polygons; geometries without an area (points, lines)
- * are ignored. Coordinates are level-0 pixels, x to the right and y down.
+ * are ignored. Coordinates are level-0 pixels, x to the right and y down. QuPath counts them from
+ * the corner of what was scanned, if the slide states it (openslide.bounds-x, -y): the caller adds
+ * struct store_info's bounds.
  *
  * The class of a feature is properties.classification.name, as QuPath writes it. Derived classes
  * (`names`) are joined by ": ". A text in place of the object is the name itself.
@@ -20,6 +22,10 @@
 #include "common/regions/polygons.h"
 
 #include <stdbool.h>
+
+/* Ends a line about places that count from the bounds. */
+#define GEOJSON_BOUNDS                                                                             \
+    "(openslide.bounds-x, -y), as in QuPath; --no-bounds: from the slide's corner"
 
 /* Does this build read GeoJSON? */
 bool geojson_works(void);

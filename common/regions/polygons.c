@@ -45,6 +45,21 @@ uint32_t polygons_crc32(const struct polygons *p)
     return codec_crc32(p->edges, (size_t)p->n * sizeof *p->edges);
 }
 
+void polygons_move(struct polygons *p, double x, double y)
+{
+    for (int64_t k = 0; k < p->n; k++) {
+        struct polygons_edge *e = &p->edges[k];
+        e->x0 += x;
+        e->y0 += y;
+        e->x1 += x;
+        e->y1 += y;
+    }
+    p->left += x;
+    p->top += y;
+    p->right += x;
+    p->below += y;
+}
+
 void polygons_shrink(struct polygons *p, double by)
 {
     for (int64_t k = 0; k < p->n; k++) {

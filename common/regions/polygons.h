@@ -41,6 +41,8 @@ void polygons_free(struct polygons *p);
 void polygons_add_edge(struct polygons *p, const double a[2], const double b[2]);
 /* CRC-32 of all edges in their order. */
 uint32_t polygons_crc32(const struct polygons *p);
+/* Adds (x, y) to all coordinates. */
+void polygons_move(struct polygons *p, double x, double y);
 /* Divides all coordinates. */
 void polygons_shrink(struct polygons *p, double by);
 

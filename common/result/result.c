@@ -529,6 +529,8 @@ const struct field result_slide_fields[] = {
     SCALE(mpp_y),
     SCALE(downsample),
     ORIGIN(FIELD_REAL, objective_power, UNKNOWN(1e-9, 1e9)),
+    ORIGIN(FIELD_INT, bounds_x, UNKNOWN(1, 1000000000)),
+    ORIGIN(FIELD_INT, bounds_y, UNKNOWN(1, 1000000000)),
     ORIGIN(FIELD_TEXT, vendor),
     ORIGIN(FIELD_REAL, tissue_fraction, UNKNOWN(0, 1)),
     ORIGIN(FIELD_INT, tiles, RANGE(0, MOST_TILES)),

@@ -169,10 +169,11 @@ int result_check_values(const struct result_params *p, const struct result_map *
 
 /* Copied from the store. */
 struct result_origin {
-    double mpp_x, mpp_y;    /* um per level-0 pixel, NaN if unknown */
-    double downsample;      /* level-0 pixels per stored pixel; NaN if unknown */
-    double objective_power; /* NaN if unknown */
-    double tissue_fraction; /* of the slide; NaN without a tissue map */
+    double mpp_x, mpp_y;        /* um per level-0 pixel, NaN if unknown */
+    double downsample;          /* level-0 pixels per stored pixel; NaN if unknown */
+    double objective_power;     /* NaN if unknown */
+    int64_t bounds_x, bounds_y; /* corner of what was scanned, level-0 px; 0 if unknown */
+    double tissue_fraction;     /* of the slide; NaN without a tissue map */
     int64_t tiles, tiles_missing, tiles_damaged, tiles_left_out;
     int64_t chunk_rows, chunk_cols; /* px: the slide's tile, if it has tiles; 0 if unknown */
     char vendor[64];

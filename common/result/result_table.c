@@ -211,8 +211,8 @@ static int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *va
 /* REALS and NUMBERS may be NaN: not known. NUMBERS are those of slide_numbers.h and
  * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN.
  * LACKED: how many of these were missing in the file that the row was taken from; the column exists
- * only if a row lacks one. */
-enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
+ * only if a row lacks one. MAYBE_INTS: 0 where they are not known, and in a table without them. */
+enum kind { INTS, MAYBE_INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
 
 struct column {
     char name[40];
@@ -260,7 +260,9 @@ static void add_fields(struct result_table *t, const struct field *f, void *of)
         if (!(f->set & RESULT_SETS(&t->params)))
             continue;
         const bool known = !f->optional;
-        const enum kind kind = f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS : kinds[f->kind];
+        const enum kind kind = f->kind == FIELD_REAL            ? known ? KNOWN_REALS : REALS
+                               : f->kind == FIELD_INT && !known ? MAYBE_INTS
+                                                                : kinds[f->kind];
         add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
             f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);
     }
@@ -504,7 +506,7 @@ int result_table_finish(struct result_table *t, struct err *e)
 /* A column that the table lacks. */
 static void blank_column(struct result_table *t, const struct column *c)
 {
-    const double none = c->kind == LACKED ? 0 : NAN;
+    const double none = c->kind == NUMBERS ? NAN : 0; /* 0 has the bits of the whole number */
     for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
         memcpy(c->values + 8 * k, &none, 8);
     t->columns_missing += c->kind == NUMBERS;
@@ -520,7 +522,7 @@ static int read_column(struct result_table *t, struct column *c, struct err *e)
     }
     if (!(c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e)))
         return -1;
-    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED;
+    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED || c->kind == MAYBE_INTS;
     const int has = may_lack ? h5_has_link(t->group, c->name, e) : 1;
     if (has == 0)
         blank_column(t, c);

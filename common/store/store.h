@@ -42,6 +42,10 @@ enum store_status {
     STORE_LEFT_OUT = 3, /* background left out: nothing stored, reads as 255 */
 };
 
+#define STORE_BOUNDS_X "openslide.bounds-x"
+#define STORE_BOUNDS_Y "openslide.bounds-y"
+#define STORE_MOST_BOUNDS 1000000000
+
 struct store_info {
     char source_name[512];  /* base name of the slide's file */
     int64_t source_bytes;   /* its size */
@@ -54,6 +58,8 @@ struct store_info {
     int64_t channels;       /* 3 RGB, 1 gray */
     double mpp_x, mpp_y;    /* um per LEVEL-0 pixel, NaN if unknown (attribute absent) */
     double objective_power; /* NaN if unknown (attribute absent) */
+    /* Corner of what was scanned, level-0 px: openslide.bounds-x, -y of /properties; 0 without. */
+    int64_t bounds_x, bounds_y;
     int64_t chunk_rows, chunk_cols;
     int64_t stripe_rows;      /* a multiple of chunk_rows */
     int64_t group_rows;       /* a multiple of stripe_rows; the last group may have fewer */

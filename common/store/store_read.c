@@ -32,9 +32,33 @@ struct store {
     hid_t file, groups;
 };
 
+/* A property that is a place in px; 0 without one. */
+static int get_bound(hid_t properties, const char *key, int64_t *px, struct err *e)
+{
+    char text[32];
+    const int has = h5_has(properties, key, e);
+    if (has < 0 || (has && h5_get_text(properties, key, text, sizeof text, e)))
+        return -1;
+    *px = has ? strtoll(text, NULL, 10) : 0;
+    if (*px < 0 || *px > STORE_MOST_BOUNDS)
+        *px = 0;
+    return 0;
+}
+
+static int get_bounds(hid_t f, struct store_info *i, struct err *e)
+{
+    hid_t g = h5_open_group(f, "properties", e);
+    const int bad = g < 0 || get_bound(g, STORE_BOUNDS_X, &i->bounds_x, e) ||
+                    get_bound(g, STORE_BOUNDS_Y, &i->bounds_y, e);
+    h5_close(g);
+    return bad ? err_add(e, "properties") : 0;
+}
+
 static int get_head(hid_t f, struct store_info *i, struct err *e)
 {
     char codec[32];
+    if (get_bounds(f, i, e))
+        return -1;
     if (h5_get_text(f, "codec", codec, sizeof codec, e))
         return -1;
     if (!(i->codec = codec_find(codec)))

@@ -307,13 +307,16 @@ static int cover_cells(struct polygons *p, const struct store_info *i, uint8_t *
     return r;
 }
 
-static int read_polygons(const char *file, const struct store_info *i, uint8_t *cells,
+static int read_polygons(const char *file, const struct store_info *i, bool *moves, uint8_t *cells,
                          struct err *e)
 {
     const struct geojson_classes all = {0};
     struct polygons p;
     if (geojson_read(file, &all, &p, e))
         return -1;
+    *moves = *moves && (i->bounds_x > 0 || i->bounds_y > 0);
+    if (*moves)
+        polygons_move(&p, (double)i->bounds_x, (double)i->bounds_y);
     const int r = cover_cells(&p, i, cells, e);
     polygons_free(&p);
     return r ? err_add(e, "%s", file) : 0;
@@ -321,11 +324,13 @@ static int read_polygons(const char *file, const struct store_info *i, uint8_t *
 
 /* --- either --- */
 
-static int read_cells(const char *file, const struct store_info *i, uint8_t *cells, struct err *e)
+static int read_cells(const char *file, const struct store_info *i, bool *moves, uint8_t *cells,
+                      struct err *e)
 {
     struct stat st;
     if (ends_with(file, ".geojson") || ends_with(file, ".json"))
-        return read_polygons(file, i, cells, e);
+        return read_polygons(file, i, moves, cells, e);
+    *moves = false;
     if (!ends_with(file, ".png"))
         return err_set(e, "%s: a tissue mask is a .png or .geojson file, or a folder of these",
                        file);
@@ -335,12 +340,13 @@ static int read_cells(const char *file, const struct store_info *i, uint8_t *cel
                                                                           : 0;
 }
 
-uint8_t *tissue_mask_read(const char *from, const char *slide, struct store_info *i, struct err *e)
+uint8_t *tissue_mask_read(const char *from, const char *slide, struct store_info *i, bool *moves,
+                          struct err *e)
 {
     const size_t n = (size_t)(cells_of(i->width) * cells_of(i->height));
     char *file = find_file(from, slide, e);
     uint8_t *cells = file ? memory_try(1, n, e) : NULL;
-    if (cells && read_cells(file, i, cells, e)) {
+    if (cells && read_cells(file, i, moves, cells, e)) {
         free(cells);
         cells = NULL;
     }

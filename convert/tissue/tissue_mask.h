@@ -13,6 +13,7 @@
 #include "common/base/err.h"
 #include "common/store/store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -34,8 +35,10 @@ int png_mask_read(const char *path, int64_t width, int64_t height, int64_t cell,
                   struct err *e);
 
 /* Reads the mask of the slide at `slide`, of which the store *i is to be made, and sets
- * i->tissue_rule. NULL on failure; the message names slide and mask. Returns u8 [rows][cols] of
+ * i->tissue_rule. *moves: are polygons counted from the slide's bounds? It becomes false if they
+ * are not, as there are none. NULL on failure; the message names slide and mask. Returns u8 [rows][cols] of
  * cells, ceil(height / STORE_CELL) x ceil(width / STORE_CELL), 1 = tissue, to be free()d. */
-uint8_t *tissue_mask_read(const char *from, const char *slide, struct store_info *i, struct err *e);
+uint8_t *tissue_mask_read(const char *from, const char *slide, struct store_info *i, bool *moves,
+                          struct err *e);
 
 #endif

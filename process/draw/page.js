@@ -475,7 +475,7 @@ function openSlide() {
       else el(item, 'button.where', {on: {click: () => showPlace(x)}}, x[0]);
       if (x.length > 2) copyButton(item, pixel(k, x).join(' '), 'copy x ' + pixel(k, x).join(', y '));
     });
-    if (placed(k).length) el(d, 'button', {id: 'places', on: {click: () => save('places.geojson', placesText(k))}}, 'places for QuPath');
+    if (placed(k).length) el(d, 'button', {id: 'places', on: {click: () => save('places.geojson', placesText(k))}}, 'places for QuPath' + (D.bounds[k] ? ' (from ' + D.bounds[k].join(', ') + ' on)' : ''));
   }
   if (COMMANDS[k]) putCommand(d, 'Copy the slide again if its file is damaged; then, with your folders: ', COMMANDS[k]);
   const grid = el(d, 'div.grid2.first');
@@ -498,9 +498,9 @@ function placed(k) { return D.why[k].filter(x => x.length > 2); }
 function pixel(k, x) { return [Math.round(x[2] * D.width[k]), Math.round(x[3] * D.height[k])]; }
 // These as squares of one measured place.
 function placesText(k) {
-  const half = D.window * D.downsample[k] / 2;
+  const half = D.window * D.downsample[k] / 2, from = D.bounds[k] || [0, 0]; // QuPath counts from the corner of what was scanned
   return JSON.stringify({type: 'FeatureCollection', features: placed(k).map(x => {
-    const [u, v] = pixel(k, x), corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
+    const [u, v] = pixel(k, x).map((px, i) => px - from[i]), corners = [[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]];
     return {type: 'Feature', geometry: {type: 'Polygon', coordinates: [corners.map(c => [u + c[0] * half, v + c[1] * half])]},
       properties: {objectType: 'annotation', name: x[0], classification: {name: 'For review', color: [200, 60, 0]}}};
   })});

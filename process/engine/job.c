@@ -50,6 +50,8 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     o->mpp_y = i->mpp_y;
     o->downsample = i->downsample;
     o->objective_power = i->objective_power;
+    o->bounds_x = i->bounds_x;
+    o->bounds_y = i->bounds_y;
     o->tiles = (i->height + i->chunk_rows - 1) / i->chunk_rows * store_chunk_columns(i);
     o->chunk_rows = i->chunk_rows;
     o->chunk_cols = i->chunk_cols;

@@ -49,7 +49,10 @@ int regions_load(const struct regions_choice *c, const char *store, const struct
     *p = POLYGONS_NONE;
     if (!file)
         return -1;
-    if (geojson_read(file, &c->classes, p, e) || check_place(p, file, i, e)) {
+    int bad = geojson_read(file, &c->classes, p, e);
+    if (!bad && !c->no_bounds)
+        polygons_move(p, (double)i->bounds_x, (double)i->bounds_y);
+    if (bad || check_place(p, file, i, e)) {
         free(file);
         polygons_free(p);
         return err_add(e, "%s", store);

@@ -1,7 +1,7 @@
 /*
  * regions.h - the part of a slide that is to be counted: polygons that people drew.
  *
- * Polygons are in level-0 pixels (geojson.h). They are divided by the store's `downsample`; the
+ * Polygons are in level-0 pixels, from the slide's bounds (geojson.h). They are divided by the store's `downsample`; the
  * origin of every level is that of level 0. A pixel of the store lies inside if its centre does
  * (polygons.h). A window counts if at least min_roi of its pixels lie inside. These are whole
  * numbers, computed over the slide as a whole, so every split of the work finds the same windows.
@@ -21,11 +21,13 @@
 struct regions_choice {
     const char *path; /* a GeoJSON file, or a folder with one per slide; NULL: no regions */
     struct geojson_classes classes;
+    bool no_bounds; /* places count from the slide's corner, not from its bounds (geojson.h) */
 };
 
 /* Which regions they are. */
 struct regions_version {
-    uint32_t crc32;          /* of the polygons in level-0 pixels, however the file is written */
+    uint32_t crc32;          /* of the polygons in level-0 pixels of the whole slide, however the
+                              * file is written */
     struct timespec changed; /* the file's time */
 };
 

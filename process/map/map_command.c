@@ -175,7 +175,11 @@ static const struct command_option rows[] = {
      "wait while FILE, a CSV table, grows: until it has a line #end, or has not grown for SECONDS. "
      "With --partial the maps are written again and again meanwhile",
      COMMAND_REAL(setup.scores.follow, 0.1, 1e6)},
-    {"Advanced", 0, "cell", "PX",
+    {"Advanced", 0, "no-bounds", NULL,
+     "GeoJSON counts from the corner of the slide; without it from that of its scanned area, if it "
+     "states one (openslide.bounds-x, -y), as QuPath does",
+     COMMAND_FLAG(setup.no_bounds)},
+    {NULL, 0, "cell", "PX",
      "size of the cells of --blend; must divide window and stride (default: the largest, with "
      "which all weights give the same if the stride is half a window). Scores: any (default: 32 px "
      "or more, with which a map has at most 1,024 cells per side)",
@@ -403,6 +407,7 @@ static int run(struct arguments *a, int argc, char **argv)
     if (check(a, &e))
         return command_usage_error(&map_options, &e);
     input_files_expand(&a->files, a->setup.scores.path ? INPUT_BOTH : INPUT_RESULTS);
+    a->setup.quiet = a->quiet;
     a->setup.files = a->files.paths;
     a->setup.n_files = a->files.n;
     stop_catch_signals();

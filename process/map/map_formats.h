@@ -38,8 +38,10 @@ struct map_setup {
     bool features[RESULT_MAPS]; /* wanted; none: all */
     const char *feature_list;   /* as the user wrote it; NULL: none */
     enum weights weights;
-    int64_t cell;           /* px; 0: the largest */
-    bool partial;           /* slides may lack groups */
+    int64_t cell; /* px; 0: the largest */
+    bool partial; /* slides may lack groups */
+    bool quiet;
+    bool no_bounds;         /* GeoJSON counts from the slide's corner */
     const char *class_name; /* of regions in GeoJSON; NULL: tiles */
     double below, above;    /* what belongs to the regions; NAN: not given */
     bool range;             /* low and high are given, for the only feature */
@@ -85,7 +87,7 @@ int map_picture_overlay(const struct map_slide *m, const struct map_picture_setu
 
 /*
  * Maps as text: GeoJSON for viewers, CSV for tables. One record per place, with one
- * value per feature; coordinates in level-0 px.
+ * value per feature; coordinates in level-0 px, in CSV from the slide's corner.
  *
  * GeoJSON: a FeatureCollection of polygons, as QuPath's measurement maps take them:
  * properties.objectType is "tile", properties.measurements {"focus_db": -31.25, ...}. Places

@@ -70,13 +70,14 @@ struct places {
     struct map_rows *flag_rows; /* NULL: no flags */
     float *flags;               /* [cols]; NaN: the fill value */
     float *coverage;            /* [cols], of the first feature */
+    int64_t from_x, from_y;     /* px of level 0 that count as 0 */
     char (*edges)[NUMBER];      /* [cols + 1]: level-0 px of the places' left edges, as text */
 };
 
 /* Level-0 px of edge k along an axis, with a NUL. Places with a value lie within the slide. */
-static void edge(const struct places *p, int64_t k, double corner, char out[NUMBER])
+static void edge(const struct places *p, int64_t k, double corner, int64_t from, char out[NUMBER])
 {
-    *put_number(out, (corner + (double)k * p->m->pitch) * p->m->downsample) = 0;
+    *put_number(out, (corner + (double)k * p->m->pitch) * p->m->downsample - (double)from) = 0;
 }
 
 static int begin(struct places *p, struct err *e)
@@ -87,7 +88,7 @@ static int begin(struct places *p, struct err *e)
     if (!p->edges || !p->coverage)
         return -1;
     for (int64_t i = 0; i <= m->cols; i++)
-        edge(p, i, m->left, p->edges[i]);
+        edge(p, i, m->left, p->from_x, p->edges[i]);
     for (int k = 0; k < p->n; k++) {
         p->values[k] = memory_try((size_t)m->cols, sizeof *p->values[k], e);
         if (!p->values[k])
@@ -233,8 +234,8 @@ static int put_tiles(struct places *p, struct err *e)
     bool first = true;
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER], y1[NUMBER];
-        edge(p, j, p->m->top, y0);
-        edge(p, j + 1, p->m->top, y1);
+        edge(p, j, p->m->top, p->from_y, y0);
+        edge(p, j + 1, p->m->top, p->from_y, y1);
         if (next_row(p, e))
             return -1;
         for (int64_t i = 0; i < p->m->cols; i++)
@@ -248,7 +249,8 @@ static int put_tiles(struct places *p, struct err *e)
 
 int map_write_geojson(const struct map_slide *m, const int *maps, int n, FILE *f, struct err *e)
 {
-    struct places p = {.m = m, .maps = maps, .n = n, .f = f};
+    struct places p = {
+        .m = m, .maps = maps, .n = n, .f = f, .from_x = m->from_x, .from_y = m->from_y};
     int bad = begin(&p, e);
     if (!bad) {
         put_head(&p);
@@ -355,7 +357,7 @@ static void take_region(struct regions *r, int64_t k)
 static void put_point(const struct regions *r, int64_t x, int64_t y)
 {
     char text[NUMBER];
-    edge(r->p, y, r->p->m->top, text);
+    edge(r->p, y, r->p->m->top, r->p->from_y, text);
     fprintf(r->p->f, "[%s,%s]", r->p->edges[x], text);
 }
 
@@ -437,7 +439,8 @@ static int put_regions(struct regions *r, struct map_done *done, struct err *e)
 int map_write_regions(const struct map_slide *m, const struct map_setup *o, int map,
                       struct map_done *done, FILE *f, struct err *e)
 {
-    struct places p = {.m = m, .maps = &map, .n = 1, .f = f};
+    struct places p = {
+        .m = m, .maps = &map, .n = 1, .f = f, .from_x = m->from_x, .from_y = m->from_y};
     struct regions r = {.p = &p, .o = o, .cols = m->cols, .rows = m->rows};
     int bad = begin(&p, e);
     if (!bad) {
@@ -490,7 +493,7 @@ static int put_lines(struct places *p, struct err *e)
     fprintf(p->f, ",coverage%s\n", p->flag_rows ? ",flags" : "");
     for (int64_t j = 0; j < p->m->rows; j++) {
         char y0[NUMBER];
-        edge(p, j, p->m->top, y0);
+        edge(p, j, p->m->top, p->from_y, y0);
         if (next_row(p, e))
             return -1;
         for (int64_t i = 0; i < p->m->cols; i++)

@@ -139,8 +139,9 @@ static int map_follow_wait(struct map_follow *f, struct err *e)
 /* The slide that the scores are of. */
 struct scored {
     char name[256];
-    int64_t width, height; /* px of level 0; 0: not known */
-    double mpp_x, mpp_y;   /* of level 0; NaN: not known */
+    int64_t width, height;      /* px of level 0; 0: not known */
+    double mpp_x, mpp_y;        /* of level 0; NaN: not known */
+    int64_t bounds_x, bounds_y; /* as of a store */
 };
 
 /* --- the slide --- */
@@ -169,6 +170,8 @@ static int of_store(const char *path, struct scored *s, struct err *e)
     set_size(s, i->width, i->height, i->downsample);
     s->mpp_x = i->mpp_x;
     s->mpp_y = i->mpp_y;
+    s->bounds_x = i->bounds_x;
+    s->bounds_y = i->bounds_y;
     store_close(store);
     return 0;
 }
@@ -201,6 +204,8 @@ static int of_result(const struct map_setup *setup, struct scored *s, struct err
         set_size(s, m.s.width, m.s.height, m.downsample);
         s->mpp_x = m.s.origin.mpp_x;
         s->mpp_y = m.s.origin.mpp_y;
+        s->bounds_x = m.s.origin.bounds_x;
+        s->bounds_y = m.s.origin.bounds_y;
     }
     map_slide_free(&m);
     result_close(r);
@@ -268,6 +273,7 @@ static int write_maps(const struct map_setup *setup, const struct scored *s, int
         for (int k = 0; k < map.n; k++)
             maps[k] = k;
         map_slide_of_scores(&m, &map, s->name, setup->weights, s->mpp_x, s->mpp_y);
+        map_set_bounds(setup, &m, s->bounds_x, s->bounds_y);
         bad = map_output(setup, &m, maps, map.n, done, e);
     }
     score_map_free(&map);

@@ -33,6 +33,7 @@ struct map_slide {
     enum weights weights;
     int64_t cols, rows;      /* places */
     double left, top, pitch; /* px of the stored level: corner of the map; from place to place */
+    int64_t from_x, from_y;  /* level-0 px from which GeoJSON counts (geojson.h) */
     double downsample;       /* level-0 px per px of the stored level; NaN: not known */
     double mpp_x, mpp_y;     /* um per px of the stored level; NaN: not known */
     double blurred_below;    /* dB of focus_db, by a report of all results; NaN: not known */

@@ -7,6 +7,7 @@
 #include "common/base/stop.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
+#include "common/regions/geojson.h"
 #include "common/result/result_read.h"
 #include "process/draw/feature.h"
 #include "process/draw/png_file.h"
@@ -262,6 +263,17 @@ static int check_slide(const struct map_setup *o, const struct map_slide *m, str
     return 0;
 }
 
+void map_set_bounds(const struct map_setup *o, struct map_slide *m, int64_t x, int64_t y)
+{
+    if (!o->formats[MAP_GEOJSON] || o->no_bounds || (!x && !y))
+        return;
+    m->from_x = x;
+    m->from_y = y;
+    if (!o->quiet)
+        cli_say("slide %s: places in GeoJSON count from %" PRId64 ", %" PRId64 " " GEOJSON_BOUNDS,
+                m->s.name, x, y);
+}
+
 static int write_slide(struct run *r, struct map_slide *m, struct err *e)
 {
     int maps[RESULT_MAPS];
@@ -274,6 +286,7 @@ static int write_slide(struct run *r, struct map_slide *m, struct err *e)
                 m->s.name, m->params.window, m->s.width, m->s.height);
         return 0;
     }
+    map_set_bounds(r->setup, m, m->s.origin.bounds_x, m->s.origin.bounds_y);
     return map_output(r->setup, m, maps, n, r->done, e);
 }
 

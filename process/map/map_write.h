@@ -21,6 +21,8 @@ int map_format_of_file(const char *path);
  * The files of one slide, format by format.
  */
 
+/* Has GeoJSON count from the bounds of the slide (x, y), level-0 px, and says so; 0, 0: no bounds. */
+void map_set_bounds(const struct map_setup *o, struct map_slide *m, int64_t x, int64_t y);
 /* Writes the features maps[n] of a slide in all formats that are wanted. Pictures show one feature
  * each. */
 int map_output(const struct map_setup *setup, const struct map_slide *m, const int *maps, int n,

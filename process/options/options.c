@@ -116,6 +116,10 @@ static const struct command_option run_rows[] = {
      "FILE may be a folder with one file per slide, NAME.geojson", COMMAND_CALL(set_regions)},
     {NULL, 0, "roi-class", "NAME", "of these, only polygons of this class; may be repeated",
      COMMAND_CALL(add_class)},
+    {NULL, 0, "no-bounds", NULL,
+     "the polygons count from the corner of the slide; without it from that of its scanned area, "
+     "if it states one (openslide.bounds-x, -y), as QuPath does",
+     COMMAND_FLAG(regions.no_bounds)},
     {NULL, 0, "min-roi", "F", "share of a window's area that must lie inside the polygons, from 0 "
      "to 1",
      COMMAND_REAL(params.min_roi, 0, 1), COMMAND_GIVEN(min_roi)},

@@ -193,6 +193,8 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     row->um = same_resolution_um(&s->origin);
     row->downsample = s->origin.downsample > 0 ? s->origin.downsample : 1;
     row->objective = s->origin.objective_power;
+    row->bounds_x = s->origin.bounds_x;
+    row->bounds_y = s->origin.bounds_y;
     row->tile_rows = s->origin.chunk_rows;
     row->tile_cols = s->origin.chunk_cols;
     row->metric[REPORT_TISSUE] = s->origin.tissue_fraction;

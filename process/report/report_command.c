@@ -61,7 +61,11 @@ static const struct command_option rows[] = {
      "names of slides are replaced by numbers, also groups that are derived from names; FILE.csv, "
      "the key, says which number is which slide, group or failed input",
      COMMAND_TEXT(setup.key)},
-    {"Advanced", 0, "max-size", "BYTES",
+    {"Advanced", 0, "no-bounds", NULL,
+     "places for QuPath count from the corner of the slide; without it from that of its scanned "
+     "area, if it states one (openslide.bounds-x, -y), as QuPath does",
+     COMMAND_FLAG(setup.no_bounds)},
+    {NULL, 0, "max-size", "BYTES",
      "size of the page: pictures are made smaller or left out, those of slides that pass first, "
      "until it fits, then the plain table of slides without a reason; what remains is written, "
      "with a warning. 0: no pictures, and no limit",

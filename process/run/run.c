@@ -81,8 +81,12 @@ static void report_left(const char *path, const struct result_slide *s)
 
 /* `path` is that of the store. */
 static void run_remarks(const char *path, const struct result_params *p,
-                        const struct result_slide *s)
+                        const struct regions_choice *regions, const struct result_slide *s)
 {
+    const struct result_origin *o = &s->origin;
+    if (p->roi && !regions->no_bounds && (o->bounds_x || o->bounds_y))
+        cli_say("%s: places of --roi count from %" PRId64 ", %" PRId64 " " GEOJSON_BOUNDS, path,
+                o->bounds_x, o->bounds_y);
     if (s->nx * s->ny == 0) {
         cli_say("%s: %" PRId64 " x %" PRId64 " px: smaller than one window of %" PRId64
                 " px, nothing to compute",
@@ -386,7 +390,7 @@ static int check_slide(struct run *r, const char *path, const struct result_slid
 static int put_slide(struct run *r, const char *path, const struct result_slide *s, struct err *e)
 {
     if (!r->o->quiet)
-        run_remarks(path, &r->o->params, s);
+        run_remarks(path, &r->o->params, &r->o->regions, s);
     if (!r->at_once && run_output_put(r->out, s, e)) {
         json_store(r, path, e);
         return -1;

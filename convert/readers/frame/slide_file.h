@@ -75,6 +75,7 @@ struct slide_info {
     int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */
     double mpp_x, mpp_y;          /* um per level-0 px; NaN when unknown */
     double objective_power;       /* NaN when unknown */
+    int64_t bounds_x, bounds_y;   /* corner of what was scanned, level-0 px; 0: not stated */
     uint8_t background[3];        /* R, G, B of areas that the slide leaves empty */
     char note[256]; /* what its user should know although nothing is wrong; "" for nothing */
     char interpolated[128]; /* why pixels are not those of the level everywhere; "": they are */

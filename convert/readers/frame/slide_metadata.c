@@ -2,6 +2,7 @@
 #include "convert/readers/frame/slide_metadata.h"
 
 #include "common/base/memory.h"
+#include "common/store/store.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,6 +82,13 @@ static void describe_levels(openslide_t *o, struct slide_info *i)
         i->downsamples[k] = openslide_get_level_downsample(o, k);
 }
 
+/* As a store's reader takes it. */
+static int64_t bound(openslide_t *o, const char *key)
+{
+    const double px = number(o, key);
+    return px <= STORE_MOST_BOUNDS ? (int64_t)px : 0;
+}
+
 static void describe_slide(openslide_t *o, struct slide_info *i)
 {
     snprintf(i->vendor, sizeof i->vendor, "%s", property(o, OPENSLIDE_PROPERTY_NAME_VENDOR));
@@ -94,6 +102,8 @@ static void describe_slide(openslide_t *o, struct slide_info *i)
     i->mpp_x = number(o, OPENSLIDE_PROPERTY_NAME_MPP_X);
     i->mpp_y = number(o, OPENSLIDE_PROPERTY_NAME_MPP_Y);
     i->objective_power = number(o, OPENSLIDE_PROPERTY_NAME_OBJECTIVE_POWER);
+    i->bounds_x = bound(o, STORE_BOUNDS_X);
+    i->bounds_y = bound(o, STORE_BOUNDS_Y);
     background(o, i->background);
 }
 

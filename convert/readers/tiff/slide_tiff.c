@@ -204,6 +204,8 @@ static int take_metadata(struct tiff_slide *v, int64_t level, struct err *e)
     }
     memcpy(i->quickhash, w.quickhash, sizeof i->quickhash);
     memcpy(i->background, w.background, 3);
+    i->bounds_x = w.bounds_x;
+    i->bounds_y = w.bounds_y;
     return 1;
 }
 

@@ -8,10 +8,11 @@
  *   others    the same for the largest directory, wherever it stands
  *
  * The slide and its levels lie in tiles or strips, but Aperio's and Philips' in tiles. A picture that
- * its description, NewSubfileType or XML calls a label, macro or mask is none of
- * them. Of an Aperio slide with several focal planes the first counts, with its levels. The
- * downsample of a level is what the file states: the pixel spacings of Philips' XML, rounded, or
- * the resolution tags, if the sizes allow it, as levels may be padded. Else the sizes tell.
+ * its description, NewSubfileType or XML calls a label, macro or mask is none of them. Aperio marks
+ * labels with bit 0: there a level with that mark is the slide at a whole factor. Of an Aperio slide
+ * with several focal planes the first counts, with its levels. The downsample of a level is what
+ * the file states: the pixel spacings of Philips' XML, rounded, or the resolution tags, if the sizes
+ * allow it, as levels may be padded. Else the sizes tell.
  *
  * Leica, Ventana and Trestle files are not read here: their tiles overlap or lie in several areas.
  */

@@ -22,6 +22,7 @@ struct report_setup {
     const char *csv, *multiqc;
     const char *key;  /* names are replaced by numbers, and written to this file; NULL: they stay */
     bool quiet;       /* errors only */
+    bool no_bounds;   /* places for QuPath count from the slide's corner (geojson.h) */
     bool silent;      /* inputs that cannot be used are not reported */
     int64_t max_size; /* bytes of the page; 0: no pictures, and no limit */
     int threads;

@@ -40,11 +40,12 @@ struct report_slide {
     int64_t row;  /* of the table that has its numbers, for report_python.h */
     bool in_table; /* that is its result itself */
     int64_t width, height, nx, ny, windows, damaged, missing, level;
-    int64_t damaged_tiles;                   /* of the slide; 0 or less: none, or not known */
-    int64_t groups, groups_missing;          /* of the store */
-    double um, downsample, objective;        /* NAN: not known. um: per stored pixel */
-    int64_t tile_rows, tile_cols;            /* px of the slide's tiles; 0: not known */
-    double metric[REPORT_METRICS];           /* NAN: no value */
+    int64_t damaged_tiles;            /* of the slide; 0 or less: none, or not known */
+    int64_t groups, groups_missing;   /* of the store */
+    int64_t bounds_x, bounds_y;       /* level-0 px from which QuPath counts; 0, 0: its own */
+    double um, downsample, objective; /* NAN: not known. um: per stored pixel */
+    int64_t tile_rows, tile_cols;     /* px of the slide's tiles; 0: not known */
+    double metric[REPORT_METRICS];    /* NAN: no value */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* report_numbers.h; the same */
     struct result_light light;               /* the same */
     struct slide_numbers of_spectra;

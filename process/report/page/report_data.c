@@ -177,7 +177,14 @@ static void put_columns(FILE *f, const struct report_view *r)
             putc(',', f);
         html_number(f, r->slides->slide[k].downsample, 9);
     }
-    fputs("],\n\"pool\":[", f);
+    fputs("],\n\"bounds\":{", f);
+    for (int64_t k = 0, n = 0; k < r->slides->n && !r->setup->no_bounds; k++) {
+        const struct report_slide *s = &r->slides->slide[k];
+        if (s->bounds_x || s->bounds_y)
+            fprintf(f, "%s\"%" PRId64 "\":[%" PRId64 ",%" PRId64 "]", n++ ? "," : "", k,
+                    s->bounds_x, s->bounds_y);
+    }
+    fputs("},\n\"pool\":[", f);
     for (int64_t k = 0; k < r->slides->n; k++)
         fprintf(f, "%s%d", k ? "," : "", r->scores->of[k].pool);
     fputs("],\n\"other\":[", f);
