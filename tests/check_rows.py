@@ -423,7 +423,9 @@ def test_reports_of_tables_that_lack_a_column_print_only_their_own_words():
     needs("report")
     _, table, _ = both()
     with h5py.File(table, "r") as f:
-        names = sorted(set(f["table"]) - set(NUMBERS))
+        names = sorted(set(f["table"]) - set(NUMBERS) - {"bounds_x", "bounds_y"})
+    for name in ("bounds_x", "bounds_y"):  # which tables of version 1.0 lack
+        run(H5SPEC, "report", "-q", "-o", os.path.join(tmp(), "a.html"), forged(table, lambda f: f["table"].__delitem__(name)))
     for name in names[::3]:
         lacks = forged(table, lambda f: f["table"].__delitem__(name))
         p = run(H5SPEC, "report", "-q", "-j", "4", "-o", os.path.join(tmp(), "a.html"), lacks, status=1)

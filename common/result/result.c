@@ -508,6 +508,9 @@ const struct field result_counts_fields[] = {
 #define SCALE(member)                                                                              \
     FIELD_NAMED(FIELD_REAL, #member, struct result_slide, origin.member,                           \
                 RESULT_OF_ORIGIN | RESULT_OF_SCALE, UNKNOWN(1e-9, 1e9))
+#define BOUND(member)                                                                              \
+    FIELD_NAMED(FIELD_INT, #member, struct result_slide, origin.member,                            \
+                RESULT_OF_ORIGIN | RESULT_LATER, UNKNOWN(1, 1000000000))
 #define GLASS(which, name, high_)                                                                  \
     FIELD_NAMED(FIELD_REAL, name, struct result_slide, origin.glass[which], RESULT_OF_ORIGIN,      \
                 UNKNOWN(0, high_)),
@@ -529,8 +532,8 @@ const struct field result_slide_fields[] = {
     SCALE(mpp_y),
     SCALE(downsample),
     ORIGIN(FIELD_REAL, objective_power, UNKNOWN(1e-9, 1e9)),
-    ORIGIN(FIELD_INT, bounds_x, UNKNOWN(1, 1000000000)),
-    ORIGIN(FIELD_INT, bounds_y, UNKNOWN(1, 1000000000)),
+    BOUND(bounds_x),
+    BOUND(bounds_y),
     ORIGIN(FIELD_TEXT, vendor),
     ORIGIN(FIELD_REAL, tissue_fraction, UNKNOWN(0, 1)),
     ORIGIN(FIELD_INT, tiles, RANGE(0, MOST_TILES)),

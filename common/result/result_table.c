@@ -260,9 +260,9 @@ static void add_fields(struct result_table *t, const struct field *f, void *of)
         if (!(f->set & RESULT_SETS(&t->params)))
             continue;
         const bool known = !f->optional;
-        const enum kind kind = f->kind == FIELD_REAL            ? known ? KNOWN_REALS : REALS
-                               : f->kind == FIELD_INT && !known ? MAYBE_INTS
-                                                                : kinds[f->kind];
+        const enum kind kind = f->set & RESULT_LATER   ? MAYBE_INTS
+                               : f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS
+                                                       : kinds[f->kind];
         add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
             f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);
     }
