@@ -16,7 +16,7 @@ static const struct result_map_kind of_byte = {
 static void test_maps_of_float(void)
 {
     float sum[3] = {0}, part[3] = {5, NAN, 7};
-    struct result_map a = {&of_float, sum}, b = {&of_float, part};
+    struct result_map a = {&of_float, sum, false}, b = {&of_float, part, false};
     result_map_clear(&a, 0, 3);
     EXPECT(isnan(sum[0]) && isnan(sum[2]));
     sum[1] = 1;
@@ -27,7 +27,7 @@ static void test_maps_of_float(void)
 static void test_maps_of_int16(void)
 {
     int16_t sum[3] = {0}, part[3] = {0, -32768, -5};
-    struct result_map a = {&of_int, sum}, b = {&of_int, part};
+    struct result_map a = {&of_int, sum, false}, b = {&of_int, part, false};
     result_map_clear(&a, 1, 2);
     EXPECT(sum[0] == 0 && sum[1] == -32768 && sum[2] == -32768);
     sum[0] = 9;
