@@ -39,7 +39,7 @@ static void test_maps_of_int16(void)
 static void test_maps_of_bytes(void)
 {
     uint8_t sum[3] = {0}, part[3] = {1, 32, 0};
-    struct result_map a = {&of_byte, sum}, b = {&of_byte, part};
+    struct result_map a = {&of_byte, sum, false}, b = {&of_byte, part, false};
     result_map_clear(&a, 0, 3);
     EXPECT(sum[0] == 32 && sum[1] == 32 && sum[2] == 32);
     sum[1] = 65;
@@ -52,7 +52,7 @@ static void test_clearing_a_part(void)
 {
     for (int n = 0; n <= 40; n++) {
         int16_t values[42];
-        struct result_map m = {&of_int, values};
+        struct result_map m = {&of_int, values, false};
         for (int k = 0; k < 42; k++)
             values[k] = 7;
         result_map_clear(&m, 1, n);
