@@ -105,7 +105,7 @@ def report(h5spec):
     album, without = _make_album(h5spec, verdicts) if i.pictures else (None, 0)
     r = types.SimpleNamespace(
         output=i.output, title=i.title, files=i.files, folders=i.folders, words=i.words, version=i.version, creators=i.creators, older=i.older,
-        left_out=i.left_out, hide=hide, params=slides.params, slides=slides, groups=groups, names=names, limits=given, pools=pools,
+        left_out=i.left_out, no_bounds=i.no_bounds, hide=hide, params=slides.params, slides=slides, groups=groups, names=names, limits=given, pools=pools,
         scores=scores, kinds=kinds, reasons=reasons, verdicts=verdicts, failures=i.failures, copies=i.copies,
         pool_of=lambda k: pools[scores.pool[k]],
         failure_reasons=[HIDDEN if hide else bare_reason(name, reason) for name, _, reason in i.failures])

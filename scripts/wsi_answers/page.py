@@ -144,7 +144,8 @@ def page_data(r):
         window=p.window if p else 0, stride=p.stride if p else 0, pools=[_pool(r, q) for q in r.pools],
         names=[printable(name) for name in r.names.slides], windows=whole("windows"), width=whole("width", down), height=whole("height", down),
         nx=whole("nx"), ny=whole("ny"), damaged=whole("windows_damaged"), damagedTiles=whole("tiles_damaged"), partial=whole("groups_missing"),
-        downsample=[_short(x, 9) for x in V["downsample"]] if n else [], pool=[int(x) for x in r.scores.pool],
+        downsample=[_short(x, 9) for x in V["downsample"]] if n else [], bounds={} if r.no_bounds or not n else {k: [int(x), int(y)] for k, (x, y) in enumerate(zip(
+            np.nan_to_num(V["bounds_x"]), np.nan_to_num(V["bounds_y"]))) if x or y}, pool=[int(x) for x in r.scores.pool],
         other=[int(x == SMALLER) for x in r.kinds.other], verdict=r.verdicts,
         m=[[_fixed(x, m.digits + (3 if m.share else 1)) for x in (V[m.name] if n else [])] for m in ON_PAGE],
         strength=[_whole(float("%.3g" % min(why[0].strength, 1e7))) if why else 0 for why in r.reasons],

@@ -15,7 +15,7 @@ STORED = """width height level windows windows_missing windows_damaged tiles_dam
     chunk_rows chunk_cols tissue_fraction jpeg_quality jpeg_twice mean_db std_db focus_p50 sharp_p50 sharp_p05 fine_p50 gray_low gray_high
     lines_db lines_period_px lines_deg direction_db direction_deg detail_4px_db detail_7px_db seam_rows seam_columns seam_y_px seam_x_px
     glass_gray glass_range glass_std glass_rows glass_columns glass_grain stain_density stain_hue gray_share ink_share colourless_share
-    pieces_sharp""".split()
+    pieces_sharp bounds_x bounds_y""".split()
 ROWS = {"light_step": ("light", 3), "light_step_at": ("light_at", 2), "spectrum_octaves": ("octaves", 4)}
 OF_STORE = {"tissue_fraction", "jpeg_twice", "jpeg_quality", "glass_std", "glass_range", "glass_lines", "glass_gray"}
 BLOCK = 1024    # histograms that are in memory as 64-bit integers

@@ -242,7 +242,8 @@ static void put_setup(FILE *f, const struct report_setup *o)
     put_texts(f, "files", o->files, o->n_files);
     put_texts(f, "folders", o->folders, o->n_folders);
     put_texts(f, "words", o->words, o->n_words);
-    fprintf(f, ",\n\"max_size\": %" PRId64, o->max_size);
+    fprintf(f, ",\n\"max_size\": %" PRId64 ", \"no_bounds\": %s", o->max_size,
+            o->no_bounds ? "true" : "false");
 }
 
 /* [number of the file, row, whether that is of the file itself, groups that are missing, why its
