@@ -22,7 +22,7 @@ def failure(corpus, slide, st, r=None):
 def status_of(corpus, active, held=()):
     """All slides, looked at once. `active`: tasks at work; None: not known."""
     counts, to_do, failed, damaged, copies = dict.fromkeys(STATES, 0), [], [], [], []
-    converted = processed = pending = remaining = 0
+    converted = processed = pending = stale = remaining = 0
     versions = collections.Counter()
     for r in corpus.records:
         now = corpus.now(r)
@@ -35,6 +35,7 @@ def status_of(corpus, active, held=()):
         if not now.remains:
             processed += st.state not in (BAD, COPY)
             pending += r.merged != now.result
+            stale += r.merged not in ("", now.result)  # without its record it is only not known
             versions[r.version] += 1
         if st.state == TO_DO:
             to_do.append({"slide": r.slide, "stage": st.stage})
@@ -57,7 +58,8 @@ def status_of(corpus, active, held=()):
     problem = corpus.run.get("problem")
     if merged and in_merged != processed and not (problem or pending or remaining):
         problem = "the merged files hold %s, but %d were processed; run again" % (counted(in_merged, "slide"), processed)
-    if active == 0 and processed and not current and not (problem or to_do or remaining):
+    lost = in_merged != processed or stale or not all(os.path.exists(corpus.path(name)) for name in merged)
+    if active == 0 and processed and lost and not (problem or to_do or remaining):
         problem = "%s in no merged file that is up to date: the last step is missing, or its job was lost; run again, or: " \
             "wsi-corpus finish -o %s" % (counted(processed, "processed slide"), shlex.quote(corpus.out))
     return {"out": corpus.out, "run": corpus.number or None, "active_tasks": active, "slides": sum(counts.values()),
