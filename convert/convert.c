@@ -91,12 +91,9 @@ static int make_tissue(struct convert *c, struct err *e)
 {
     if (tissue_create(&c->tissue, c->info.width, c->info.height, &c->o->tissue, e))
         return -1;
-    if (c->mask) {
+    if (c->mask)
         tissue_take(&c->tissue, c->mask);
-        c->tissue_origin = TISSUE_OVERVIEW;
-        return 0;
-    }
-    const bool must = c->o->tissue_only || (c->o->gray && c->slide_info.gray_is_luma);
+    const bool must = (c->o->tissue_only && !c->mask) || (c->o->gray && c->slide_info.gray_is_luma);
     struct err problem = {0};
     const int r = overview_tissue(c->file, c->slide, &c->slide_info, convert_threads(c->o), must,
                                   &c->tissue, &problem, e);
@@ -125,6 +122,8 @@ static int put_tissue(struct convert *c, struct err *e)
 {
     if (c->tissue_origin == TISSUE_TILES)
         tissue_finish(&c->tissue);
+    if (store_put_background(c->writer, tissue_background(&c->tissue), e))
+        return -1;
     if (c->tissue.none)
         return store_put_no_tissue(c->writer, no_map, e);
     const struct store_tissue t = {.cols = c->tissue.cols,

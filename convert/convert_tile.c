@@ -265,7 +265,8 @@ static int sink(void *ctx, void *slot, struct err *e)
     }
     if (store_put_chunk(c->writer, it->stored, it->bytes, it->crc32, it->status, e))
         return -1;
-    if (c->tissue_origin == TISSUE_TILES && tissue_add(&c->tissue, &it->sums, e))
+    if (c->tissue_origin == TISSUE_TILES && it->status != STORE_LEFT_OUT &&
+        tissue_add(&c->tissue, &it->sums, e))
         return -1;
     if (is_in_sample(c, it)) {
         jpeg_history_join(&c->history, &it->history);

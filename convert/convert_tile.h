@@ -15,7 +15,7 @@
 
 /* The source of the tissue map. */
 enum tissue_origin {
-    TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), or a mask; before the tiles */
+    TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), before the tiles */
     TISSUE_TILES,    /* the tiles that are converted */
 };
 

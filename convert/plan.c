@@ -105,6 +105,7 @@ int plan_store(const char *path, const struct stat *source, const struct slide_i
     snprintf(i->reader, sizeof i->reader, "%s", s->reader);
     snprintf(i->library, sizeof i->library, "%s", s->library ? s->library : "");
     snprintf(i->interpolated, sizeof i->interpolated, "%s", s->interpolated);
+    snprintf(i->tile_compression, sizeof i->tile_compression, "%s", s->tile_compression);
     snprintf(i->source_problem, sizeof i->source_problem, "%s", s->problem);
     tissue_rule_text(&o->tissue, i->tissue_rule, sizeof i->tissue_rule);
     const char *why = obstacle(i->codec, s, o);

@@ -39,10 +39,10 @@ struct counts_features {
     unsigned rings, words;
     unsigned slots;          /* 4 bits per octave: its place among the rings, or COUNTS_NO_RING */
     unsigned *d_spectra;     /* [kind][u: window / 2 + 1][v: window] */
-    const uint8_t *d_sample; /* [wy - band_wy][nx]: 1 + kind of windows in the sample, else 0 */
+    const uint8_t *d_sample; /* [wy - band_wy][nx]: kind and FEATURES_STEPPED (features.h) */
     unsigned spectrum;       /* sums of one kind of d_spectra */
-    /* [wy - band_wy][counts_stepped()]: row step << 8 | column step of the windows that are looked
-     * at and count; each is stored once */
+    /* [wy - band_wy][nx]: row step << 8 | column step of the windows that are looked at and count;
+     * each is stored once */
     uint16_t *d_steps;
 };
 
@@ -65,12 +65,6 @@ __host__ __device__
 {
     const unsigned slot = f->slots >> 4 * octave & 15;
     return slot == COUNTS_NO_RING ? NULL : f->d_rings + (window * f->rings + slot) * f->words;
-}
-
-/* Windows of a row whose steps are looked at, at most: window wx is number wx / every. */
-static inline int64_t counts_stepped(int64_t nx, int64_t every)
-{
-    return (nx + every - 1) / every;
 }
 
 #ifdef __CUDACC__

@@ -412,11 +412,11 @@ static void queue_steps(struct spectrum *d, const struct spectrum_slab *s,
     struct steps_args a = {};
     a.pixels = *pixels;
     a.windows = sums_windows(&d->sums, s->band, s->wy, s->end_wy);
+    a.d_sample = sums_of(&d->sums, s->band)->features.d_sample;
     a.d_steps = sums_of(&d->sums, s->band)->features.d_steps;
     a.window = (int)p->window;
     a.stride = (int)p->stride;
     a.steps = (int)features_steps(p->window, p->stride);
-    a.every = (int)features_step_every(s->band->nx, s->band->ny);
     if (s->end_wy > s->wy)
         smooth_steps(&a, d->compute);
 }

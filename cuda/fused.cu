@@ -369,7 +369,7 @@ __device__ __forceinline__ void count_window(struct shared &s, const struct fuse
     const int team = (int)threadIdx.x / 16, u = (int)threadIdx.x & 15;
     const unsigned histogram = histogram_address(histogram_of(s));
     struct counters c = {};
-    c.sample = a.sums.features.d_sample[window];
+    c.sample = a.sums.features.d_sample[window] & FEATURES_KIND;
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
         c32 v[TOGETHER][16];

@@ -450,16 +450,16 @@ __device__ __forceinline__ void add_strip(const struct steps_args &s, int left, 
         atomicAdd(&across[QUAD * lane + i], (unsigned)sums[i]);
 }
 
-/* A block per window. STRIPS: has_strips(). */
+/* A block per window; most windows are not looked at. STRIPS: has_strips(). */
 template <int CHANNELS, bool STRIPS>
 __global__ void __launch_bounds__(STEP_THREADS)
     steps_kernel(const __grid_constant__ struct steps_args s)
 {
     __shared__ unsigned down[FEATURES_MOST_STEPS], across[FEATURES_MOST_STEPS];
-    const int64_t wy = s.windows.first_wy + blockIdx.y,
-                  wx = (s.every - wy % s.every) % s.every + (int64_t)blockIdx.x * s.every,
+    const int64_t wy = s.windows.first_wy + blockIdx.y, wx = blockIdx.x,
                   window = (wy - s.windows.band_wy) * s.windows.nx + wx;
-    if (wx >= s.windows.nx || (s.windows.d_wanted && !s.windows.d_wanted[window]))
+    if (!(s.d_sample[window] & FEATURES_STEPPED) ||
+        (s.windows.d_wanted && !s.windows.d_wanted[window]))
         return;
     const int skip = s.window - 1 - s.steps, left = (int)wx * s.stride + skip,
               top = (int)wy * s.stride + skip;
@@ -477,8 +477,7 @@ __global__ void __launch_bounds__(STEP_THREADS)
         return;
     const unsigned row = greatest(down, s.steps), column = greatest(across, s.steps);
     if (threadIdx.x == 0)
-        s.d_steps[(wy - s.windows.band_wy) * gridDim.x + blockIdx.x] =
-            (uint16_t)(row << COUNTS_STEP_SHIFT | column);
+        s.d_steps[window] = (uint16_t)(row << COUNTS_STEP_SHIFT | column);
 }
 
 unsigned blocks(int64_t n, int64_t each)
@@ -547,8 +546,7 @@ static bool has_strips(const struct steps_args *a)
 
 template <bool STRIPS> static void launch_steps(const struct steps_args *a, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)counts_stepped(a->windows.nx, a->every),
-                    (unsigned)(a->windows.end_wy - a->windows.first_wy));
+    const dim3 grid((unsigned)a->windows.nx, (unsigned)(a->windows.end_wy - a->windows.first_wy));
     if (a->pixels.layout.channels == 1)
         steps_kernel<1, STRIPS><<<grid, STEP_THREADS, 0, stream>>>(*a);
     else

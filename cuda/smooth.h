@@ -44,9 +44,9 @@ void smooth_rows(const struct smooth_args *a, cudaStream_t stream);
 struct steps_args {
     struct smooth_args pixels; /* where they are; nothing is smoothed */
     struct counts_windows windows;
-    uint16_t *d_steps;         /* of struct counts_features */
+    const uint8_t *d_sample;   /* of struct counts_features */
+    uint16_t *d_steps;         /* the same */
     int window, stride, steps; /* features_steps() */
-    int every;                 /* features_step_every() */
 };
 /* The same. */
 void smooth_steps(const struct steps_args *a, cudaStream_t stream);

@@ -41,12 +41,6 @@ static size_t rings_bytes(const struct feature_sums *s, int64_t windows)
     return (size_t)windows * s->layout.rings * s->layout.words * sizeof(unsigned);
 }
 
-static size_t steps_bytes(const struct spectrum_band *b)
-{
-    const int64_t each = counts_stepped(b->nx, features_step_every(b->nx, b->ny));
-    return (size_t)((b->end_wy - b->first_wy) * each) * sizeof(uint16_t);
-}
-
 static const size_t OCTAVES_BYTES = FEATURES_OCTAVES * sizeof(unsigned long long);
 
 /* --- memory --- */
@@ -130,7 +124,10 @@ int feature_sums_fetch(struct feature_sums *s, struct check_device *d,
     if (CU(d, cudaMemcpyAsync(s->octaves, s->d_octaves, OCTAVES_BYTES, back, stream), e) ||
         CU(d, cudaMemcpyAsync(s->rings, s->d_rings, rings_bytes(s, windows_of(b)), back, stream),
            e) ||
-        CU(d, cudaMemcpyAsync(s->steps, s->d_steps, steps_bytes(b), back, stream), e))
+        CU(d,
+           cudaMemcpyAsync(s->steps, s->d_steps, (size_t)windows_of(b) * sizeof *s->steps, back,
+                           stream),
+           e))
         return -1;
     return CU(d, cudaMemcpyAsync(s->spectra, s->d_spectra, spectra_bytes(p), back, stream), e);
 }
@@ -142,7 +139,7 @@ static int64_t sampled(const struct spectrum_band *b, int kind)
 {
     int64_t n = 0;
     for (int64_t k = b->first_wy * b->nx; k < b->end_wy * b->nx; k++)
-        n += b->features->sample[k] == 1 + kind;
+        n += (b->features->sample[k] & FEATURES_KIND) == 1 + kind;
     return n;
 }
 
@@ -158,7 +155,6 @@ static void turn(const unsigned *from, int64_t window, uint32_t *to)
 void feature_sums_window(const struct feature_sums *s, const struct spectrum_band *b, int64_t k,
                          struct spectrum_window *w)
 {
-    const int64_t wx = k % b->nx, wy = k / b->nx, every = features_step_every(b->nx, b->ny);
     struct counts_features f = s->layout;
     f.d_rings = s->rings;
     for (int o = 0; o < FEATURES_OCTAVES; o++) {
@@ -166,9 +162,9 @@ void feature_sums_window(const struct feature_sums *s, const struct spectrum_ban
         w->octaves[o] = ring ? ring[0] + (f.words == 2 ? (uint64_t)ring[1] << 32 : 0) : 0;
     }
     w->row_step = w->column_step = FEATURES_NO_STEP;
-    if (!features_is_stepped(k, b->nx, b->ny))
+    if (!(b->features->sample[k] & FEATURES_STEPPED))
         return;
-    const uint16_t step = s->steps[(wy - b->first_wy) * counts_stepped(b->nx, every) + wx / every];
+    const uint16_t step = s->steps[k - b->first_wy * b->nx];
     w->row_step = (uint8_t)(step >> COUNTS_STEP_SHIFT);
     w->column_step = (uint8_t)step;
 }

@@ -22,7 +22,7 @@ struct feature_sums {
     unsigned *d_rings, *rings;               /* [rows of windows of the band][nx][rings][words] */
     unsigned *d_spectra, *spectra;           /* [FEATURES_SAMPLES][u: n / 2 + 1][v: n] */
     uint8_t *d_sample;                       /* [rows of windows of the band][nx] */
-    uint16_t *d_steps, *steps;               /* [rows of windows of the band][counts_stepped()] */
+    uint16_t *d_steps, *steps;               /* [rows of windows of the band][nx] */
     struct counts_features layout;           /* of the rings; without memory */
 };
 

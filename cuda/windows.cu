@@ -210,7 +210,7 @@ __device__ __forceinline__ struct features features_of(const struct windows_args
 {
     const struct counts_features &c = a.sums.features;
     struct features f = {octaves, NULL};
-    const unsigned sample = c.d_sample[window];
+    const unsigned sample = c.d_sample[window] & FEATURES_KIND;
     if (threadIdx.x < FEATURES_OCTAVES)
         octaves[threadIdx.x] = 0;
     f.spectrum = sample ? c.d_spectra + (sample - 1) * c.spectrum : NULL;

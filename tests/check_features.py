@@ -9,7 +9,7 @@ import reference
 from lib import *
 
 FILL = -32768
-COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE = (1 << k for k in range(7))
+COUNTED, NO_TISSUE, MISSING, DAMAGED, LEFT_OUT, NO_GROUP, EDGE, OUTSIDE = (1 << k for k in range(8))
 FILLED = MISSING | DAMAGED | LEFT_OUT
 # the octaves 2^-j <= f < 2^-(j-1): of level_db, of what focus_db subtracts, and of the finest detail
 MIDDLE, NEXT, COARSE, FINE = 3, 4, 6, 2
@@ -164,7 +164,8 @@ def compare_result(result, path, twin=None, min_tissue=0.5, **parameters):
 
 
 def check_steps(data, path, **geometry):
-    for name, step in zip(("row", "column"), reference.steps(pixels(path), **geometry)):
+    inside = data["window_flags"] & OUTSIDE == 0
+    for name, step in zip(("row", "column"), reference.steps(pixels(path), data["window_tissue"], inside, **geometry)):
         expect(np.array_equal(data["window_%s_step" % name], np.where(data["window_flags"] & COUNTED, step, UNKNOWN)), "%s steps", name)
 
 
@@ -172,7 +173,9 @@ def check_derived(got, width, window=256, stride=128):
     """The numbers of a slide that follow from its maps, spectra and thumbnail, whatever computed these."""
     attrs, data, more = got
     check_quantiles(attrs, data)
-    want = {**brightness(data), **seams(data, window, stride), **lines_and_detail(data, more, window, width)}
+    tiles = attrs["chunk_rows"], attrs["chunk_cols"]
+    tiles = tiles if attrs.get("tile_compression", "") in ("", "JPEG 2000", "WebP", "JPEG XR") else (0, 0)
+    want = {**brightness(data), **seams(data, window, stride, tiles), **lines_and_detail(data, more, window, width)}
     for name, value in want.items():
         if name != "direction_deg" or not attrs["direction_db"] < 1e-6:  # else there is none
             near(attrs[name], value, 1e-6, name)
@@ -188,20 +191,26 @@ def brightness(data):
     return {"tissue_gray": median(gray[tissue >= HALF]), "gray_low": thumbnail[last // 500], "gray_high": thumbnail[last * 99 // 100]}
 
 
-def seams(data, window=256, stride=128):
-    """seam_rows and so on, from the maps."""
+def seams(data, window=256, stride=128, tiles=(0, 0)):
+    """seam_rows and so on, from the maps. tiles: rows and columns of those whose compression leaves edges."""
     tissue = (data["window_gray"] != UNKNOWN) & (data["window_flags"] & FILLED == 0) & (data["window_tissue"] >= 25)
-    n, want = min(stride, window - 1, 254), {}
-    chance = lambda least, of: sum(math.comb(of, k) * (8 / n) ** k * (1 - 8 / n) ** (of - k) for k in range(least, of + 1))
-    for axis, name, turn in (("y", "row", lambda m: m), ("x", "column", lambda m: m.T)):
-        found, looked = [], False
+    n, want, voted = min(stride, window - 1, 254), {}, []
+    chance = lambda least, of: sum(math.comb(of, k) * (8 / n) ** k * (1 - 8 / n) ** (of - k) for k in range(least, of + 1)) if of else 1
+    for axis, name, tile, turn in (("y", "row", tiles[0], lambda m: m), ("x", "column", tiles[1], lambda m: m.T)):
         for line, (step, here) in enumerate(zip(turn(data["window_%s_step" % name]), turn(tissue))):
             votes = np.bincount(step[here & (step != UNKNOWN)], minlength=n)
-            looked = looked or n > 8 and votes.any()
-            if n > 8 and votes.any():
-                found.append((chance(votes.max(), votes.sum()), line * stride + window - 1 - n + int(votes.argmax())))
-        found = [f for f in found if f[0] < 1 / 500 / sum(tissue.shape) / (n / 8)]  # over all places that are searched
-        want.update({"seam_%ss" % name: len(found) if looked else np.nan, "seam_%s_px" % axis: min(found)[1] if found else np.nan})
+            first = line * stride + window - 1 - n
+            borders = (first + np.arange(n) + 1) % tile == 0 if tile else np.zeros(n, bool)
+            if votes.any():
+                voted.append((axis, first, np.where(borders, 0, votes), np.where(borders, votes, 0)))
+    most = 1 / 500 / max(1, len(voted)) / (n / 8)  # over all places that are searched
+    for axis, name in (("y", "row"), ("x", "column")):
+        lines = [v[1:] for v in voted if v[0] == axis and n > 8]
+        found = [(chance(votes.max(), votes.sum()), first + int(votes.argmax())) for first, votes, _ in lines]
+        found = [f for f in found if f[0] < most]
+        of_tiles = sum(of.any() and chance(of.max(), (votes + of).sum()) < most for _, votes, of in lines)
+        want.update({"seam_%ss" % name: len(found) if lines else np.nan, "seam_%s_px" % axis: min(found)[1] if found else np.nan,
+                     "tile_seam_%ss" % name: of_tiles if lines else np.nan})
     return want
 
 
@@ -377,7 +386,7 @@ def test_seams_that_nothing_looks_for_have_no_value():
     slide = store(made("--size", "400x300", "--seed", "2", name="seams"))
     for path, options in ((slide, ("--stride", "8")), (slide, ("--stride", "4")), (store(made("--size", "200x200", name="tiny")), ())):
         attrs = slide_of(spectrum(path, *options))[0]
-        for key in ("seam_rows", "seam_columns", "seam_y_px", "seam_x_px"):
+        for key in ("seam_rows", "seam_columns", "seam_y_px", "seam_x_px", "tile_seam_rows", "tile_seam_columns"):
             expect(np.isnan(attrs[key]), "%s: %s is %s", options, key, attrs[key])
     expect(slide_of(spectrum(slide, "--stride", "16"))[0]["seam_rows"] == 0, "looked for")
 

@@ -11,18 +11,18 @@ from lib import *
 SMALL = ("--size", "900x700")
 PARAMETERS = "window stride sigma radius taper offset bins low_db high_db tissue_only min_tissue" \
     " skip_damaged"
-STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem"
+STORE_TEXTS = "source_name quickhash vendor reader codec creator source_problem background tile_compression"
 STORE_NUMBERS = (
     "source_bytes level downsample width height channels chunk_rows chunk_cols stripe_rows"
     " group_rows group_count format_version"
 )
-SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing"
+SLIDE_TEXTS = "source_name quickhash backend device kernel io groups_missing background tile_compression"
 SLIDE_NUMBERS = "source_bytes level width height group_rows group_count"
 ORIGIN = "mpp_x mpp_y downsample objective_power tissue_fraction chunk_rows chunk_cols tiles tiles_missing tiles_damaged" \
-    " tiles_left_out jpeg_quality jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain"
+    " tiles_left_out jpeg_quality jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain glass_grid"
 FOCUS = "focus_p05 focus_p50 focus_p95 fine_p05 fine_p50 fine_p95 sharp_p05 sharp_p50 sharp_p95" \
     " tissue_gray gray_low gray_high lines_db lines_period_px lines_deg direction_db direction_deg detail_4px_db detail_7px_db" \
-    " seam_rows seam_columns seam_y_px seam_x_px"
+    " seam_rows seam_columns seam_y_px seam_x_px tile_seam_rows tile_seam_columns"
 TOUCHING = "windows_missing windows_damaged windows_left_out windows_skipped"
 COUNTS = "windows samples underflow overflow mean_db std_db " + TOUCHING
 

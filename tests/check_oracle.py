@@ -153,11 +153,12 @@ def test_random_results_over_the_stub_of_cuda():
 
 # --- the store ---
 
-GLASS = ("gray", "range", "std", "rows", "columns", "grain")
+GLASS = ("gray", "range", "std", "rows", "columns", "grain", "grid")
 
 
 def glass_cells(tile):
-    """Of each cell of 32 x 32 px of a tile's gray: mean, std, gray of the darkest neighbour, the largest part of the variance (convert/tile/scan_traits.h)."""
+    """Of each cell of 32 x 32 px of a tile's gray: mean, std, gray of the darkest neighbour, the largest part of the variance, of all and without rows,
+    columns and both, and the places of the greatest steps of rows and of columns (convert/tile/scan_traits.h)."""
     ny, nx = tile.shape[0] // 32, tile.shape[1] // 32
     c = tile[:ny * 32, :nx * 32].reshape(ny, 4, 8, nx, 4, 8).transpose(0, 3, 1, 4, 2, 5)  # [cell][block][pixel]
     block = c.mean((4, 5), keepdims=True)
@@ -167,7 +168,13 @@ def glass_cells(tile):
     gray = block.mean((2, 3, 4, 5))
     wide = np.pad(gray, 1, constant_values=np.inf)
     least = np.min([wide[y:y + ny, x:x + nx] for y in range(3) for x in range(3)], axis=0)
-    return np.stack([gray, np.sqrt(sum(parts)), np.floor(least + 1e-9), np.argmax(parts, axis=0)], -1).reshape(-1, 4)
+    kinds = [np.argmax([np.where(p > 1e-9, p, 0) * k for p, k in zip(parts, of)], axis=0) for of in ((1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (1, 0, 0, 1))]
+    places = []
+    for lines in (rows[..., 0], columns[:, :, :, :, 0]):
+        sums = np.abs(np.diff(lines, axis=-1)).sum((2, 3))
+        most, second = np.sort(sums, -1)[..., -1], np.sort(sums, -1)[..., -2]
+        places.append(np.where((most > 1e-6) & (20 * most >= 21 * second - 1e-6), 1 + sums.argmax(-1), 0))
+    return np.stack([gray, np.sqrt(sum(parts)), np.floor(least + 1e-9), *kinds, *places], -1).reshape(-1, 9)
 
 
 def glass_of(path, dark):
@@ -184,7 +191,12 @@ def glass_of(path, dark):
     if n < 32:
         return dict.fromkeys(GLASS)
     level, std = np.sort(cells[:, 0]), np.sort(cells[:, 1])
-    return dict(zip(GLASS, (level[n // 2], level[n - 1 - n // 20] - level[n // 20], std[n // 2], *(float((cells[:, 3] == k).mean()) for k in (1, 2, 3)))))
+    counts = [np.bincount(cells[:, k].astype(int), minlength=8)[1:] for k in (7, 8)]
+    grids = [1 + c.argmax() if 2 * c.max() > n else -1 for c in counts]
+    which = 3 + (cells[:, 7] == grids[0]) + 2 * (cells[:, 8] == grids[1])
+    kind = cells[np.arange(n), which.astype(int)]
+    return dict(zip(GLASS, (level[n // 2], level[n - 1 - n // 20] - level[n // 20], std[n // 2], *(float((kind == k).mean()) for k in (1, 2, 3)),
+                            max(c.max() for c in counts) / n)))
 
 
 def test_what_the_glass_shows():

@@ -467,13 +467,17 @@ def test_dark_nuclei_are_no_black_tiles():
 
 
 def test_blocks_and_tiles_of_codecs_are_no_defects_of_the_scanner():
+    def older(slides):
+        for s in slides.values():
+            del s.attrs["tile_seam_rows"], s.attrs["tile_seam_columns"]
     for numbers, want in ((dict(lines_db=14, lines_period_px=16, lines_deg=0), "compressed in blocks of 16 px"), (dict(lines_db=14, lines_period_px=23.3, lines_deg=0), None),
                           (dict(seam_rows=0, seam_columns=3, seam_x_px=2303, seam_y_px=np.nan), "tiles of the file's compression"),
                           (dict(seam_rows=0, seam_columns=3, seam_x_px=2303, seam_y_px=np.nan, chunk_rows=256, chunk_cols=300), None),
                           (dict(seam_rows=0, seam_columns=3, seam_x_px=2399, seam_y_px=np.nan, chunk_rows=256, chunk_cols=300), "tiles of the file's compression"),
                           (dict(seam_rows=2, seam_columns=3, seam_x_px=2399, seam_y_px=599, chunk_rows=256, chunk_cols=300), None),
                           (dict(seam_rows=0, seam_columns=3, seam_x_px=2290, seam_y_px=np.nan), None)):
-        (row,) = table_of(with_numbers(1, glass_gray=240, **numbers))
+        path = with_numbers(1, glass_gray=240, **numbers)
+        (row,) = table_of(with_slides(path, older))
         expect(row["verdict"] == ("not judged" if want else "review"), "%s: %s", numbers, row)
         says(row["reasons"], want or "scan", *([] if want else ["scan"]))
 

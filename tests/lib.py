@@ -548,7 +548,7 @@ def attribute_crcs(obj):
 
 
 CONTENT = ("vendor tissue_rule downsample mpp_x mpp_y objective_power level width height channels chunk_rows chunk_cols tissue_only jpeg_quality "
-           "jpeg_subsampling jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain tiles_missing tiles_damaged tiles_left_out").split()
+           "jpeg_subsampling jpeg_twice glass_gray glass_range glass_std glass_rows glass_columns glass_grain glass_grid tile_compression background tiles_missing tiles_damaged tiles_left_out").split()
 
 
 def content_crc(f):

@@ -104,10 +104,14 @@ static void fill_maps(struct result_slide *s, double mean, double focus)
             const double wave = 4 * sin((double)x / 9) * cos((double)y / 7) + uniform();
             for (const struct result_map *m = s->maps; m < s->maps + RESULT_MAPS; m++)
                 put_value(m, k, mean + wave, focus + wave);
-            if (!features_is_stepped(k, s->nx, s->ny))
-                step[0][k] = step[1][k] = FEATURES_NO_STEP;
             flags[k] = RESULT_FLAG_COUNTED;
         }
+    uint8_t *sample = calloc((size_t)(s->nx * s->ny) + 1, 1);
+    features_choose_steps(s->maps[RESULT_TISSUE].values, NULL, s->nx, s->ny, sample);
+    for (int64_t k = 0; k < s->nx * s->ny; k++)
+        if (!(sample[k] & FEATURES_STEPPED))
+            step[0][k] = step[1][k] = FEATURES_NO_STEP;
+    free(sample);
 }
 
 /* The levels of one window have a standard deviation of about 5.6 dB at each frequency. */

@@ -61,16 +61,27 @@ class Spectrum:
         self.std = np.sqrt(squares / n - self.mean ** 2) if n else np.nan
 
 
-def steps(pixels, window=256, stride=128):
+def are_stepped(percent, inside=None):
+    """Which windows are looked at for steps, from how much of each is tissue, [ny][nx] (common/result/features.h)."""
+    may = percent >= 25 if inside is None else (percent >= 25) & inside
+    looked = np.zeros(may.shape, bool)
+    for of, out in ((may, looked), (may.T, looked.T)):
+        for line, row in enumerate(of):
+            at = np.flatnonzero(row)
+            out[line, at[(np.arange(at.size) + line) % max(1, at.size // 24) == 0]] = True
+    return looked
+
+
+def steps(pixels, percent, inside=None, window=256, stride=128):
     """[2][ny][nx]: the greatest step of each window from row to row, and from column to column (common/result/features.h)."""
     g = pixels[..., 0].astype(np.int64) if pixels.shape[2] == 1 else pixels.astype(np.int64) @ (299, 587, 114)
     ny, nx = ((size - window) // stride + 1 if size >= window else 0 for size in g.shape)
-    n, every = min(stride, window - 1, 254), max(1, min(ny, nx) // 24)
+    n, looked = min(stride, window - 1, 254), are_stepped(percent, inside)
     out = np.full((2, ny, nx), 255)
     for j, i in np.ndindex(ny, nx):
         y, x = j * stride + window, i * stride + window
         block = g[y - n - 1:y, x - n - 1:x]
-        if (i + j) % every == 0:
+        if looked[j, i]:
             sums = np.abs(np.diff(block, axis=0))[:, 1:].sum(1), np.abs(np.diff(block, axis=1))[1:].sum(0)
             out[:, j, i] = [s.argmax() if s.any() else 255 for s in sums]
     return out

@@ -107,9 +107,10 @@ static void add_features(const struct counts_features *f, int n, unsigned bin, i
             ring[k] = (unsigned)(sum >> 32 * k);
         }
     }
-    if (f->d_sample[window] == 0)
+    const unsigned kind = f->d_sample[window] & FEATURES_KIND;
+    if (kind == 0)
         return;
-    unsigned *sums = f->d_spectra + (size_t)(f->d_sample[window] - 1) * f->spectrum;
+    unsigned *sums = f->d_spectra + (size_t)(kind - 1) * f->spectrum;
     stub_check_memory(sums, f->spectrum * sizeof *sums, device, "spectra");
     for (unsigned k = 0; k < f->spectrum; k++)
         sums[k] += bin;
@@ -257,10 +258,12 @@ static void run_steps(const struct steps_args *s, int device)
         for (int64_t y = 0; y <= s->steps && !stub.quick; y++)
             gray_row(a, wy * s->stride + skip + y, s->steps + a->radius, device, rows + y * pitch);
         for (int64_t wx = 0; wx < nx; wx++) {
-            uint16_t *out = s->d_steps + (wy - s->windows.band_wy) * counts_stepped(nx, s->every) +
-                            wx / s->every;
+            const int64_t window = (wy - s->windows.band_wy) * nx + wx;
+            uint16_t *out = s->d_steps + window;
             const float *p = rows + wx * s->stride + skip;
-            if ((wx + wy) % s->every || !is_wanted(&s->windows, wy * nx + wx, device))
+            stub_check_memory(s->d_sample + window, 1, device, "the sample of steps");
+            if (!(s->d_sample[window] & FEATURES_STEPPED) ||
+                !is_wanted(&s->windows, wy * nx + wx, device))
                 continue;
             stub_check_memory(out, sizeof *out, device, "steps of a window");
             *out = stub.quick

@@ -20,6 +20,9 @@ def by_saturation(mean, white=False):
     scanned = (gray < 255) | (saturation > 0)
     for part in (np.ones_like(scanned),) if white else (scanned, np.ones_like(scanned)):
         could_be_glass = np.sort(gray[part & (saturation < 16) & (gray >= 200)])
+        if not white and could_be_glass.size * 100 <= part.sum() and part is scanned:
+            dark = dark_glass(gray, saturation, scanned)
+            could_be_glass = dark if dark.size else could_be_glass
         if could_be_glass.size and could_be_glass.size * 500 >= part.sum():
             break
     if could_be_glass.size and could_be_glass.size * 500 >= part.sum():
@@ -29,6 +32,17 @@ def by_saturation(mean, white=False):
             d = min(max(np.log(glass / split), 0.02), 0.07)
     dark = glass * np.exp(-d)
     return (gray < dark) | (saturation >= 26), glass, dark
+
+
+def dark_glass(gray, saturation, scanned):
+    """The gray levels, sorted, of the cells that could be glass of a dark slide."""
+    def around(a, edge):
+        a = np.pad(a, 1, constant_values=edge)
+        return [a[1 + y:1 + y + gray.shape[0], 1 + x:1 + x + gray.shape[1]] for y in (-1, 0, 1) for x in (-1, 0, 1)]
+    even = (np.max([np.where(np.isnan(near), 0, abs(near - gray)) for near in around(gray, np.nan)], 0) <= 1) & (np.max(around(saturation, 0), 0) < 16)
+    levels = np.sort(gray[even & (gray >= 100) & (gray < 200)])
+    shown = levels.size and levels.size * 50 >= scanned.sum() and (gray[scanned] >= levels[-1] + 4).sum() * 100 <= scanned.sum()
+    return levels if shown else levels[:0]
 
 
 def closed(mask):

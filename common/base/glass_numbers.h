@@ -12,6 +12,7 @@ enum glass_which {
     GLASS_ROWS,    /* part of its places that show nothing more than lines along the rows */
     GLASS_COLUMNS, /* along the columns */
     GLASS_GRAIN,   /* neither, nor a slow change */
+    GLASS_GRID,    /* whose greatest step is at one place of 8, as blocks of an earlier JPEG make */
     GLASS_NUMBERS
 };
 
@@ -20,7 +21,8 @@ enum glass_which {
 #define GLASS_NUMBER_ROWS(ROW)                                                                     \
     ROW(GLASS_GRAY, "glass_gray", 255) ROW(GLASS_RANGE, "glass_range", 255)                        \
     ROW(GLASS_STD, "glass_std", 255) ROW(GLASS_ROWS, "glass_rows", 1)                              \
-    ROW(GLASS_COLUMNS, "glass_columns", 1) ROW(GLASS_GRAIN, "glass_grain", 1)
+    ROW(GLASS_COLUMNS, "glass_columns", 1) ROW(GLASS_GRAIN, "glass_grain", 1)                      \
+    ROW(GLASS_GRID, "glass_grid", 1)
 /* clang-format on */
 
 #endif

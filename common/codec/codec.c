@@ -199,3 +199,12 @@ int codec_decode(struct codec_work *w, const struct codec_params *p, const void 
     const struct codec *c = p->codec;
     return c->unpack ? c->unpack(context_of(w, c), p, in, n, pixels) : CODEC_DAMAGED;
 }
+
+bool codec_leaves_borders(const char *tile_compression)
+{
+    static const char *const with[] = {"", "JPEG 2000", "WebP", "JPEG XR"};
+    for (size_t k = 0; k < sizeof with / sizeof *with; k++)
+        if (!strcmp(tile_compression, with[k]))
+            return true;
+    return false;
+}

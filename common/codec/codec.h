@@ -107,4 +107,10 @@ uint32_t codec_crc32_more(uint32_t crc, const void *data, size_t n);
 /* The libraries that pack and unpack, with their versions. */
 const char *codec_library(void);
 
+/* Can compression leave edges where the tiles of a slide meet, which show inside none of them?
+ * Wavelets and filters end there, so "JPEG 2000", "WebP" and "JPEG XR" can. The blocks of JPEG are
+ * alike all over the tile, and without loss nothing is left. It may be so where the compression is
+ * not known, "". */
+bool codec_leaves_borders(const char *tile_compression);
+
 #endif

@@ -407,6 +407,33 @@ static double bounded(double x)
     return x < -most ? -most : x > most ? most : x;
 }
 
+/* The sums of rows, or of columns, from coefficients 1 to 7 of an orthonormal DCT along them. */
+static void add_wave(double sums[JPEG_BLOCK_SIDE], int frequency, double coefficient)
+{
+    /* sqrt(2) cos(n pi / 16) */
+    static const double wave[2 * DCTSIZE] = {1.4142135623730951,
+                                             1.3870398453221475,
+                                             1.3065629648763766,
+                                             1.1758756024193588,
+                                             1.0,
+                                             0.7856949583871022,
+                                             0.5411961001461971,
+                                             0.2758993792829431,
+                                             0,
+                                             -0.2758993792829431,
+                                             -0.5411961001461971,
+                                             -0.7856949583871022,
+                                             -1.0,
+                                             -1.1758756024193588,
+                                             -1.3065629648763766,
+                                             -1.3870398453221475};
+    for (int k = 0; k < DCTSIZE; k++) {
+        const int at = (2 * k + 1) * frequency % (4 * DCTSIZE);
+        sums[k] +=
+            at < 2 * DCTSIZE ? coefficient * wave[at] : -coefficient * wave[at - 2 * DCTSIZE];
+    }
+}
+
 static struct jpeg_block describe(const struct jpeg_decompress_struct *j, int components,
                                   const JCOEF *const block[3])
 {
@@ -423,9 +450,9 @@ static struct jpeg_block describe(const struct jpeg_decompress_struct *j, int co
         if (z == 0)
             b.sum = 8 * (x + 8 * 128 * JPEG_BLOCK_UNIT);
         else if (z < DCTSIZE)
-            b.columns += x * x;
+            add_wave(b.columns, z, x);
         else if (z % DCTSIZE == 0)
-            b.rows += x * x;
+            add_wave(b.rows, z / DCTSIZE, x);
         else
             b.rest += x * x;
     }

@@ -72,13 +72,13 @@ struct jpeg_counts {
     uint32_t n[JPEG_LOW][JPEG_LEVELS + 1]; /* [z - 1][k]: blocks whose coefficient z, in zigzag
                                               order, is k or -k. Larger ones are left out */
 };
-/* Of a block of 8 x 8 px, in units of a thousandth of a gray level: the sum of its gray, and the
- * squares of the coefficients of an orthonormal DCT that are constant along the rows (v, 0), along
- * the columns (0, u), and of the rest. */
+/* Of a block of 8 x 8 px, in units of a thousandth of a gray level: the sum of its gray; the sum of
+ * each row and of each column, less the mean of these; and the squares of what is left of the
+ * pixels, which depends on both. */
+enum { JPEG_BLOCK_UNIT = 1000, JPEG_BLOCK_SIDE = 8 };
 struct jpeg_block {
-    double sum, rows, columns, rest;
+    double sum, rows[JPEG_BLOCK_SIDE], columns[JPEG_BLOCK_SIDE], rest;
 };
-enum { JPEG_BLOCK_UNIT = 1000 };
 /* Starts as {0}; free() `of`. */
 struct jpeg_blocks {
     int64_t cols, rows, room; /* 0: the colours of the file are none that have a gray */

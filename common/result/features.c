@@ -116,6 +116,38 @@ uint8_t features_percent(int64_t area, int64_t all)
     return (uint8_t)(percent == 0 && area > 0 ? 1 : percent);
 }
 
+/* --- steps --- */
+
+/* A row of windows, or a column: `length` windows, `along` from one to the next. */
+static void choose_of_line(const uint8_t *may, int64_t first, int64_t length, int64_t along,
+                           int64_t line, uint8_t *sample)
+{
+    int64_t n = 0, number = 0;
+    for (int64_t k = 0; k < length; k++)
+        n += may[first + k * along];
+    const int64_t every = n < 48 ? 1 : n / 24;
+    for (int64_t k = 0; k < length; k++) {
+        if (!may[first + k * along])
+            continue;
+        if ((number + line) % every == 0)
+            sample[first + k * along] |= FEATURES_STEPPED;
+        number++;
+    }
+}
+
+void features_choose_steps(const uint8_t *percent, const uint8_t *inside, int64_t nx, int64_t ny,
+                           uint8_t *sample)
+{
+    uint8_t *may = memory_need((size_t)(nx * ny) + 1, 1);
+    for (int64_t k = 0; k < nx * ny; k++)
+        may[k] = (!percent || features_shows_steps(percent[k])) && (!inside || inside[k]);
+    for (int64_t j = 0; j < ny; j++)
+        choose_of_line(may, j * nx, nx, 1, j, sample);
+    for (int64_t i = 0; i < nx; i++)
+        choose_of_line(may, i, ny, nx, i, sample);
+    free(may);
+}
+
 /* --- the sample --- */
 
 /* The number of windows to sample out of n of one kind: all up to FEATURES_LEAST, then one in

@@ -113,30 +113,35 @@ __host__ __device__
  * a gap. Stored pixels are compared, before they are smoothed, as whole numbers: no device or split
  * matters.
  *
- * Only windows (i, j) with (i + j) % features_step_every() = 0 are looked at: 24 or more in each
- * row and each column of windows, if there are so many.
+ * Only some windows are looked at, of those that are at least a quarter tissue and lie inside the
+ * regions. Of n such windows in a row of windows those whose number in the row, from 0, plus j is
+ * divisible by max(1, n / 24 rounded down) are; and the same in each column, with i. So it is 24 or
+ * more in each row and column, if there are so many, however much glass lies around.
  */
-enum { FEATURES_NO_STEP = 255, FEATURES_MOST_STEPS = 254 };
+enum { FEATURES_NO_STEP = 255, FEATURES_MOST_STEPS = 254, FEATURES_STEP_TISSUE = 25 };
 
 static inline int64_t features_steps(int64_t window, int64_t stride)
 {
     const int64_t n = stride < window ? stride : window - 1, most = FEATURES_MOST_STEPS;
     return n < most ? n : most;
 }
-static inline int64_t features_step_every(int64_t nx, int64_t ny)
+/* Is so much of a window tissue that its steps may be looked at? FEATURES_NO_TISSUE counts. */
+static inline bool features_shows_steps(uint8_t percent)
 {
-    const int64_t least = nx < ny ? nx : ny;
-    return least < 48 ? 1 : least / 24;
+    return percent >= FEATURES_STEP_TISSUE;
 }
-/* Is window k, counted row by row, looked at? */
-static inline bool features_is_stepped(int64_t k, int64_t nx, int64_t ny)
-{
-    return (k % nx + k / nx) % features_step_every(nx, ny) == 0;
-}
+/* Sets the bit FEATURES_STEPPED of sample[ny][nx] for all windows of the slide that are looked at.
+ * percent, inside: [ny][nx], how much of a window is tissue, and 1 inside the regions, else 0;
+ * NULL: all of it, and all. */
+void features_choose_steps(const uint8_t *percent, const uint8_t *inside, int64_t nx, int64_t ny,
+                           uint8_t *sample);
 
 /* --- the sample of windows whose spectra are summed --- */
 
 enum features_sample { FEATURES_TISSUE, FEATURES_GLASS, FEATURES_SAMPLES };
+
+/* A byte of each window: 0, or 1 + enum features_sample in the sample; and FEATURES_STEPPED. */
+enum { FEATURES_KIND = 3, FEATURES_STEPPED = 4 };
 
 enum { FEATURES_MOST_TISSUE = 4096, FEATURES_MOST_GLASS = 1024, FEATURES_LEAST = 256 };
 

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NUMBER(name_, member, n_, low_, high_)                                                     \
     {                                                                                              \
@@ -48,6 +49,12 @@ static void count_sharp(const struct result_slide *s, uint32_t *bins)
         const double at = floor((x - RESULT_SHARP_LOW) / RESULT_SHARP_STEP + 1e-9);
         bins[at < 0 ? 0 : at > RESULT_SHARP_BINS - 1 ? RESULT_SHARP_BINS - 1 : (int)at]++;
     }
+}
+
+bool result_is_brightfield(const struct result_slide *s)
+{
+    const char *background = s->origin.background;
+    return *background ? strcmp(background, "dark") != 0 : !isnan(s->origin.tissue_fraction);
 }
 
 /* --- stain --- */
@@ -116,7 +123,7 @@ static void find_stain(const struct result_params *p, const struct result_slide 
 
 /* --- what no stain makes --- */
 
-enum { IS_GRAY = 1, IS_INK = 2, DARK_WHITE = 100, NEIGHBOURS = 2 };
+enum { IS_GRAY = 1, IS_INK = 2, NEIGHBOURS = 2 };
 enum { LEAST_STAINED = 10, SECOND_STAIN = 10 }; /* pixels; one in so many */
 #define LEAST_COLOUR 0.15 /* of a stain, its distance from gray in the plane of hue */
 #define FOREIGN 0.3
@@ -228,19 +235,37 @@ static double share_of(const struct result_picture *t, const uint8_t *mark, bool
     return (double)found / (double)n;
 }
 
-static void find_foreign(const struct result_slide *s, struct report_numbers *out)
+/* What was never scanned has the colour that the scanner's software gave it. */
+static void forget_missing(const struct result_params *p, const struct result_slide *s,
+                           uint8_t *mark)
 {
     const struct result_picture *t = &s->thumbnail;
-    const int white = t->rgb ? white_of(t) : 0;
-    if (white < DARK_WHITE)
+    const uint8_t *flags = s->maps[RESULT_FLAGS].values;
+    if (s->origin.tiles_missing == 0 || !flags || s->nx * s->ny == 0)
+        return;
+    for (int64_t k = 0; k < t->width * t->height; k++) {
+        const double x = ((double)(k % t->width) + 0.5) * (double)s->width / (double)t->width,
+                     y = ((double)(k / t->width) + 0.5) * (double)s->height / (double)t->height;
+        if (flags[nearest(y, p, s->ny) * s->nx + nearest(x, p, s->nx)] & RESULT_FLAG_MISSING)
+            mark[k] = 0;
+    }
+}
+
+static void find_foreign(const struct result_params *p, const struct result_slide *s,
+                         struct report_numbers *out)
+{
+    const struct result_picture *t = &s->thumbnail;
+    if (!t->rgb)
         return;
     result_find_light(t, &out->light);
     if (s->source_gray)
         return;
+    const int white = white_of(t);
     uint8_t *mark = memory_need((size_t)(t->width * t->height), 1);
     const bool areas = mark_foreign(t, white, mark);
     if (!areas)
         mark_unlike(t, white, mark);
+    forget_missing(p, s, mark);
     out->gray_share = share_of(t, mark, areas, IS_GRAY);
     out->ink_share = share_of(t, mark, areas, IS_INK);
     free(mark);
@@ -372,10 +397,12 @@ void report_numbers_find(const struct result_params *p, const struct result_slid
                                  .light = {{NAN, NAN, NAN}, {NAN, NAN}},
                                  .pieces_sharp = NAN};
     find_octaves(p, s, n->octaves);
-    find_foreign(s, n);
+    if (result_is_brightfield(s))
+        find_foreign(p, s, n);
     if (s->counts.windows == 0)
         return;
-    find_stain(p, s, n);
+    if (result_is_brightfield(s))
+        find_stain(p, s, n);
     n->pieces_sharp = find_pieces(s);
     count_sharp(s, n->sharp);
 }

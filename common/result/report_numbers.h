@@ -13,8 +13,8 @@
  *         2000.)
  * gray    Pixels of the thumbnail that no stain makes: their greatest and least channel differ by
  *         less than 14, and the greatest is below 190/255 of white. White is the greatest channel
- *         that 1 of 100 pixels exceeds; below 100 the thumbnail is that of fluorescence, and there
- *         is no value. gray_share is their part of the thumbnail.
+ *         that 1 of 100 pixels exceeds. Pixels in windows that touch missing
+ *         tiles do not count. gray_share is the part of the thumbnail of those that do.
  * ink     The same of pixels that are greener than red: G > R + 2, channels that differ by more
  *         than 12, the greatest below 210/255 of white. Where more than 1 in 40 of all coloured
  *         pixels (channels that differ by more than 12) have G > R + 2, the stain itself is blue or
@@ -56,9 +56,10 @@ enum { RESULT_SHARP_BINS = 350 };
 enum { RESULT_SPECTRUM_OCTAVES = 4 };
 
 struct report_numbers {
+    /* All of these are NaN unless result_is_brightfield(). */
     double stain_density, stain_hue;                /* NaN without a thumbnail or tissue */
     double gray_share, ink_share, colourless_share; /* NaN without a thumbnail */
-    struct result_light light;                      /* NaN for fluorescence */
+    struct result_light light;
     double pieces_sharp; /* dB; NaN if a window is half tissue, or none is 1/20 */
     double octaves[RESULT_SPECTRUM_OCTAVES]; /* NaN without a spectrum or frequencies */
     uint32_t sharp[RESULT_SHARP_BINS];
@@ -83,6 +84,10 @@ static inline double *report_number_of(struct report_numbers *n, int k)
 unsigned report_numbers_parts(void);
 void report_numbers_find(const struct result_params *p, const struct result_slide *s,
                          struct report_numbers *n);
+/* Was the slide seen in transmitted light, so that glass is bright and stain dark? The converter
+ * knows, and says so in `background`. A result of an earlier version does not have that: then a
+ * slide is taken for one of brightfield if it has a tissue map, which fluorescence gets none. */
+bool result_is_brightfield(const struct result_slide *s);
 /* Is window k one whose sharpness counts: at least half tissue, if that is known? */
 bool result_is_tissue(const struct result_slide *s, int64_t k);
 /* The place of the thumbnail, as parts of its width and height, whose tissue is farthest from hue

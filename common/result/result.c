@@ -318,12 +318,15 @@ void result_find_slide_numbers(const struct result_params *p, const struct resul
                                          s->spectra[FEATURES_TISSUE].windows},
                                glass = {s->spectra[FEATURES_GLASS].sums,
                                         s->spectra[FEATURES_GLASS].windows};
+    const bool bordered = codec_leaves_borders(s->origin.tile_compression);
     const struct spectrum_maps maps = {.gray = s->maps[RESULT_GRAY].values,
                                        .tissue = s->maps[RESULT_TISSUE].values,
                                        .flags = s->maps[RESULT_FLAGS].values,
                                        .filled = RESULT_FLAGS_FILLED,
                                        .row_step = s->maps[RESULT_ROW_STEP].values,
                                        .column_step = s->maps[RESULT_COLUMN_STEP].values,
+                                       .tile_rows = bordered ? s->origin.chunk_rows : 0,
+                                       .tile_cols = bordered ? s->origin.chunk_cols : 0,
                                        .nx = s->nx,
                                        .ny = s->ny,
                                        .window = p->window,
@@ -546,6 +549,8 @@ const struct field result_slide_fields[] = {
     ORIGIN(FIELD_TEXT, jpeg_subsampling, .optional = true),
     ORIGIN(FIELD_REAL, jpeg_twice, UNKNOWN(0, 1)),
     GLASS_NUMBER_ROWS(GLASS)
+    ORIGIN(FIELD_TEXT, background, .optional = true),
+    ORIGIN(FIELD_TEXT, tile_compression, .optional = true),
     SLIDE(FIELD_INT, roi_crc32, RESULT_REGIONS, RANGE(0, UINT32_MAX)),
     SLIDE(FIELD_TEXT, backend, RESULT_OF_MACHINE),
     SLIDE(FIELD_TEXT, device, RESULT_OF_MACHINE),

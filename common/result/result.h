@@ -182,6 +182,8 @@ struct result_origin {
     double jpeg_twice;           /* 0 to 1; NaN if unknown */
     char jpeg_subsampling[8];    /* "" if unknown */
     double glass[GLASS_NUMBERS]; /* base/glass_numbers.h; NaN if unknown */
+    char background[8];          /* as in the store; "" if unknown */
+    char tile_compression[24];   /* the same */
 };
 
 /* The sum of the spectra of some windows (features.h). */

@@ -311,6 +311,23 @@ static int check_quantiles(const struct result_slide *s, int map, struct err *e)
     return 0;
 }
 
+/* Was the result made by a version that knows which seams are those of tiles? An earlier one looked
+ * at other windows, and counted among all rows and columns. */
+static bool knows_tile_seams(const struct result_slide *s)
+{
+    for (int k = 0; k < SLIDE_NUMBERS; k++)
+        if (slide_number_list[k].offset == offsetof(struct slide_numbers, tile_seam_rows))
+            return !(s->lacks >> k & 1);
+    return false;
+}
+
+static bool is_of_seams(int k)
+{
+    const size_t offset = slide_number_list[k].offset;
+    return offset >= offsetof(struct slide_numbers, seam_rows) &&
+           offset <= offsetof(struct slide_numbers, seam_x_px);
+}
+
 static int check_slide_numbers(const struct result_params *p, const struct result_slide *s,
                                struct err *e)
 {
@@ -318,7 +335,8 @@ static int check_slide_numbers(const struct result_params *p, const struct resul
     result_find_slide_numbers(p, s, &want);
     for (int k = 0; k < SLIDE_NUMBERS; k++) {
         const double number = *slide_number_of(&have, k);
-        if (!(s->lacks >> k & 1) && !same_real(*slide_number_of(&want, k), number))
+        if (!(s->lacks >> k & 1) && (knows_tile_seams(s) || !is_of_seams(k)) &&
+            !same_real(*slide_number_of(&want, k), number))
             return err_set(e, "%s does not match the spectra and maps", slide_number_list[k].name);
     }
     return 0;
@@ -351,12 +369,12 @@ static bool follows_counting(enum result_formula f)
 
 /* Does the window have a value in every map of levels and of gray exactly if it counts, in those of
  * steps only if it is looked at, too, and in that of tissue exactly if its group is here and the
- * slide has a tissue map? */
-static bool agrees_with_maps(const struct result_slide *s, int64_t k)
+ * slide has a tissue map? sample: of features_choose_steps(); NULL: not known. */
+static bool agrees_with_maps(const struct result_slide *s, const uint8_t *sample, int64_t k)
 {
     const uint8_t flags = ((const uint8_t *)s->maps[RESULT_FLAGS].values)[k];
     const bool counts = flags & RESULT_FLAG_COUNTED;
-    const bool steps = counts && features_is_stepped(k, s->nx, s->ny);
+    const bool steps = counts && (!sample || sample[k] & FEATURES_STEPPED);
     const bool tissue = !(flags & RESULT_FLAG_NO_GROUP) && !isnan(s->origin.tissue_fraction);
     for (int m = 0; m < RESULT_MAPS; m++) {
         if (s->maps[m].absent)
@@ -371,16 +389,38 @@ static bool agrees_with_maps(const struct result_slide *s, int64_t k)
     return true;
 }
 
+/* The windows whose steps are looked at, to be free()d. NULL: not known, because groups are missing
+ * or the result is of an earlier version. */
+static uint8_t *choose_steps(const struct result_slide *s)
+{
+    const int64_t n = s->nx * s->ny;
+    const uint8_t *flags = s->maps[RESULT_FLAGS].values;
+    bool known = knows_tile_seams(s);
+    for (int64_t k = 0; k < s->group_count; k++)
+        known &= s->groups[k] != 0;
+    if (!known)
+        return NULL;
+    uint8_t *sample = memory_need((size_t)n + 1, 1), *inside = memory_need((size_t)n + 1, 1);
+    for (int64_t k = 0; k < n; k++)
+        inside[k] = !(flags[k] & RESULT_FLAG_OUTSIDE);
+    features_choose_steps(s->maps[RESULT_TISSUE].values, inside, s->nx, s->ny, sample);
+    free(inside);
+    return sample;
+}
+
 /* Each window counts or has a reason, and only windows that count have values. */
 static int check_flags(const struct result_slide *s, struct err *e)
 {
     const uint8_t *flags = s->maps[RESULT_FLAGS].values;
-    int64_t counted = 0;
+    uint8_t *sample = choose_steps(s);
+    int64_t counted = 0, bad = 0;
     for (int64_t k = 0; k < s->nx * s->ny; k++) {
         counted += (flags[k] & RESULT_FLAG_COUNTED) != 0;
-        if (!(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(s, k))
-            return err_set(e, "window_flags contradicts the other maps");
+        bad += !(flags[k] & ~RESULT_FLAG_EDGE) || !agrees_with_maps(s, sample, k);
     }
+    free(sample);
+    if (bad)
+        return err_set(e, "window_flags contradicts the other maps");
     return counted == s->counts.windows
                ? 0
                : err_set(e, "window_flags has %" PRId64 " windows that count, not %" PRId64,

@@ -217,6 +217,7 @@ enum kind { INTS, MAYBE_INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
 struct column {
     char name[40];
     enum kind kind;
+    bool optional;    /* TEXT: a table that an earlier version made may lack it; then it is "" */
     void *field;      /* in the table's row */
     size_t n;         /* numbers per slide; TEXT: bytes of the field, with a NUL */
     double low, high; /* of numbers */
@@ -265,6 +266,7 @@ static void add_fields(struct result_table *t, const struct field *f, void *of)
                                                        : kinds[f->kind];
         add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
             f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);
+        t->columns[t->n_columns - 1].optional = kind == TEXT && !known;
     }
 }
 
@@ -506,6 +508,10 @@ int result_table_finish(struct result_table *t, struct err *e)
 /* A column that the table lacks. */
 static void blank_column(struct result_table *t, const struct column *c)
 {
+    if (c->kind == TEXT) {
+        memset(c->values, 0, (size_t)t->slides * c->bytes);
+        return;
+    }
     const double none = c->kind == NUMBERS ? NAN : 0; /* 0 has the bits of the whole number */
     for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
         memcpy(c->values + 8 * k, &none, 8);
@@ -515,15 +521,15 @@ static void blank_column(struct result_table *t, const struct column *c)
 static int read_column(struct result_table *t, struct column *c, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
-    if (c->kind == TEXT) {
+    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED || c->kind == MAYBE_INTS || c->optional;
+    const int has = may_lack ? h5_has_link(t->group, c->name, e) : 1;
+    if (c->kind == TEXT && has > 0) {
         c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
         c->values = h5_read_texts(t->group, c->name, dims[0], &c->bytes, e);
         return c->values ? 0 : -1;
     }
     if (!(c->values = memory_try((size_t)t->slides * c->bytes + 1, 1, e)))
         return -1;
-    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED || c->kind == MAYBE_INTS;
-    const int has = may_lack ? h5_has_link(t->group, c->name, e) : 1;
     if (has == 0)
         blank_column(t, c);
     return has <= 0

@@ -16,8 +16,7 @@ enum {
     FAR = 5,            /* .. to here */
     BLOCK = 8,          /* px, of JPEG */
     COARSEST = 32,      /* the longest period of lines, px */
-    AXIS = 2,           /* frequencies beside the axes that count as such */
-    LEAST_TISSUE = 25   /* percent of a window that shows seams */
+    AXIS = 2            /* frequencies beside the axes that count as such */
 };
 
 #define MOST_CHANCE (1 / 500.0) /* of a seam, over all rows and columns of windows */
@@ -41,6 +40,8 @@ const struct slide_number slide_number_list[SLIDE_NUMBERS] = {
     FIELD(seam_columns, 0, INT32_MAX),
     FIELD(seam_y_px, 0, INT32_MAX),
     FIELD(seam_x_px, 0, INT32_MAX),
+    FIELD(tile_seam_rows, 0, INT32_MAX),
+    FIELD(tile_seam_columns, 0, INT32_MAX),
 };
 
 static int by_value(const void *a, const void *b)
@@ -252,59 +253,89 @@ struct lines {
     const struct spectrum_maps *m;
     const uint8_t *step;
     int64_t count, length, across, along; /* windows from one line to the next, and within one */
+    int64_t tile;                         /* px of tiles that leave edges; 0: none */
     int64_t steps;
     int *votes; /* [steps] */
 };
 
-/* The step that most windows of a line name, how many do, and of how many. */
-static int64_t elect(const struct lines *l, int64_t line, int64_t *votes, int64_t *n)
+/* The last row of pixels before a step of a line. */
+static int64_t place_of(const struct lines *l, int64_t line, int64_t step)
 {
-    int64_t best = 0;
-    *n = 0;
+    return line * l->m->stride + l->m->window - 1 - l->steps + step;
+}
+
+static bool is_tile_border(const struct lines *l, int64_t line, int64_t step)
+{
+    return l->tile > 0 && (place_of(l, line, step) + 1) % l->tile == 0;
+}
+
+/* How many windows of a line name the step that most of them name. */
+struct vote {
+    int64_t step, votes, n; /* of n windows */
+};
+
+/* Of the borders of tiles, or of all other steps. */
+static struct vote elect(const struct lines *l, int64_t line, bool borders)
+{
+    struct vote v = {0};
     memset(l->votes, 0, (size_t)l->steps * sizeof *l->votes);
     for (int64_t w = 0; w < l->length; w++) {
         const int64_t k = line * l->across + w * l->along;
-        if (l->step[k] >= l->steps || !shows_tissue(l->m, k, LEAST_TISSUE)) /* or none */
+        if (l->step[k] >= l->steps || /* or none */
+            !shows_tissue(l->m, k, FEATURES_STEP_TISSUE) ||
+            (!borders && is_tile_border(l, line, l->step[k])))
             continue;
         l->votes[l->step[k]]++;
-        ++*n;
+        v.n++;
     }
-    for (int64_t s = 1; s < l->steps; s++)
-        if (l->votes[s] > l->votes[best])
-            best = s;
-    *votes = l->votes[best];
-    return best;
+    for (int64_t s = 0; s < l->steps; s++)
+        if (l->votes[s] > v.votes && (!borders || is_tile_border(l, line, s)))
+            v = (struct vote){s, l->votes[s], v.n};
+    return v;
 }
 
-static void count_seams(const struct lines *l, double *seams, double *px)
+/* Lines in which any window names a step. */
+static int64_t count_lines(const struct lines *l)
+{
+    int64_t n = 0;
+    for (int64_t line = 0; line < l->count; line++)
+        n += elect(l, line, true).n > 0;
+    return n;
+}
+
+/* `lines`: that are looked at, of rows and columns together. */
+static void count_seams(const struct lines *l, int64_t lines, double *seams, double *of_tiles,
+                        double *px)
 {
     const double p = (double)BLOCK / (double)l->steps;
     /* of each place that is searched, 1 / p on each line */
-    const double most = MOST_CHANCE * p / (double)(l->m->nx + l->m->ny);
-    double least = 1, found = 0;
-    bool any = false;
-    *px = NAN;
-    for (int64_t line = 0; line < l->count && p < 1; line++) {
-        int64_t votes, n;
-        const int64_t step = elect(l, line, &votes, &n);
-        const double chance = n > 0 ? chance_of(votes, n, p) : 1;
-        any = any || n > 0;
-        found += chance < most;
-        if (chance < most && chance < least) {
+    const double most = MOST_CHANCE * p / (double)lines;
+    double least = most;
+    *seams = *of_tiles = *px = NAN;
+    if (!(p < 1) || count_lines(l) == 0)
+        return;
+    *seams = *of_tiles = 0;
+    for (int64_t line = 0; line < l->count; line++) {
+        const struct vote v = elect(l, line, false), tiles = elect(l, line, true);
+        const double chance = v.n > 0 ? chance_of(v.votes, v.n, p) : 1;
+        *seams += chance < most;
+        *of_tiles += tiles.votes > 0 && chance_of(tiles.votes, tiles.n, p) < most;
+        if (chance < least) {
             least = chance;
-            *px = (double)(line * l->m->stride + l->m->window - 1 - l->steps + step);
+            *px = (double)place_of(l, line, v.step);
         }
     }
-    *seams = any ? found : NAN;
 }
 
 void slide_numbers_seams(const struct spectrum_maps *m, struct slide_numbers *out)
 {
     const int64_t steps = features_steps(m->window, m->stride);
     int *votes = memory_need((size_t)steps, sizeof *votes);
-    count_seams(&(struct lines){m, m->row_step, m->ny, m->nx, m->nx, 1, steps, votes},
-                &out->seam_rows, &out->seam_y_px);
-    count_seams(&(struct lines){m, m->column_step, m->nx, m->ny, 1, m->nx, steps, votes},
-                &out->seam_columns, &out->seam_x_px);
+    const struct lines rows = {m, m->row_step, m->ny, m->nx, m->nx, 1, m->tile_rows, steps, votes},
+                       columns = {m,     m->column_step, m->nx, m->ny, 1,
+                                  m->nx, m->tile_cols,   steps, votes};
+    const int64_t n = count_lines(&rows) + count_lines(&columns);
+    count_seams(&rows, n, &out->seam_rows, &out->tile_seam_rows, &out->seam_y_px);
+    count_seams(&columns, n, &out->seam_columns, &out->tile_seam_columns, &out->seam_x_px);
     free(votes);
 }

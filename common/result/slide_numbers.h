@@ -32,12 +32,16 @@
  *          touches no filled tile and is at least a quarter tissue names the row, and the column,
  *          behind which its pixels change most (features.h, n steps). In a row of windows the row
  *          of pixels that most of them name is a seam, if the chance that so many name any is less
- *          than 1 / 500 over the slide: over the n / 8 places of each row and column of windows,
- *          where a window names each with a chance of 8 / n, as if the borders of JPEG's blocks
+ *          than 1 / 500 over the slide: over the n / 8 places of each row and column of windows in
+ *          which any window names one, where a window names each with a chance of 8 / n, as if the borders of JPEG's blocks
  *          alone decided. seam_rows and seam_columns are how many seams there are, seam_y_px and
  *          seam_x_px the last row, and column, before the least likely one of each. A row of
  *          windows has one seam at most. Up to n = 8 nothing is looked for, and where no window
  *          names a row there is nothing to look at: then they are NaN.
+ *          Where the compression of the file's tiles leaves edges where they meet
+ *          (codec_leaves_borders()), the rows and columns there take no part. tile_seam_rows and
+ *          tile_seam_columns are how many of these would be seams, if only they were looked for;
+ *          else 0.
  *
  * Any thread.
  */
@@ -56,10 +60,11 @@ struct slide_numbers {
     double direction_db, direction_deg;
     double detail_4px_db, detail_7px_db;
     double seam_rows, seam_columns, seam_y_px, seam_x_px;
+    double tile_seam_rows, tile_seam_columns;
 };
 
 /* Their names and ranges, in the order of the attributes of a result. */
-enum { SLIDE_NUMBERS = 14 };
+enum { SLIDE_NUMBERS = 16 };
 struct slide_number {
     const char *name;
     size_t offset; /* in struct slide_numbers */
@@ -85,6 +90,7 @@ struct spectrum_maps {
     const uint8_t *flags;
     uint8_t filled; /* windows whose flags have any bit of it are left out */
     const uint8_t *row_step, *column_step;
+    int64_t tile_rows, tile_cols; /* px of tiles that leave edges; 0: none do */
     int64_t nx, ny, window, stride;
 };
 /* Brightness. */

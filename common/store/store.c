@@ -49,6 +49,8 @@ const struct field store_fields[] = { /* in the order of the file */
     ROW(FIELD_TEXT, jpeg_subsampling, STORE_JPEG | STORE_NUMBERS, OPTIONAL),
     ROW(FIELD_REAL, jpeg_twice, STORE_JPEG | STORE_NUMBERS, OPTIONAL, .low = 0, .high = 1),
     GLASS_NUMBER_ROWS(GLASS)
+    ROW(FIELD_TEXT, tile_compression, STORE_REST | STORE_NUMBERS, OPTIONAL),
+    ROW(FIELD_TEXT, background, STORE_BACKGROUND | STORE_NUMBERS, OPTIONAL),
     ROW(FIELD_TEXT, tissue_missing, STORE_NO_TISSUE, OPTIONAL),
     ROW(FIELD_TEXT, tissue_doubt, STORE_DOUBT, OPTIONAL),
     ROW(FIELD_INT, tiles_missing, STORE_TILES | STORE_NUMBERS, COUNT),

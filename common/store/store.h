@@ -75,11 +75,15 @@ struct store_info {
     char library[64];         /* that read the tiles, such as "OpenSlide 3.4.1"; "": our own */
     char tissue_rule[96];     /* how the tissue map was made; "": there is none */
     char tissue_missing[96];  /* why there is no tissue map; "": there is one, or none was wanted */
+    char background[8];       /* "bright", or "dark" as in fluorescence; "": unknown (absent) */
     char tissue_doubt[96];    /* what the map shows that makes it doubtful; "": nothing */
     char colour_conflict[96]; /* what tiles and file state about the colours; "": the same */
-    int64_t jpeg_quality;     /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
-    char jpeg_subsampling[8]; /* "4:2:0" ...; "": unknown (attribute absent) */
-    double jpeg_twice;        /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
+    /* Of the file's own tiles: "JPEG", "JPEG 2000", "deflate" ..., "no tiles"; "": not known (absent)
+     */
+    char tile_compression[24];
+    int64_t jpeg_quality;        /* of the slide's tiles, 1 to 100; 0: unknown (attribute absent) */
+    char jpeg_subsampling[8];    /* "4:2:0" ...; "": unknown (attribute absent) */
+    double jpeg_twice;           /* 0 to 1; NaN: unknown (attribute absent); only with a quality */
     double glass[GLASS_NUMBERS]; /* base/glass_numbers.h; NaN: unknown (attribute absent) */
     char codec_reason[160];      /* why not the codec that the user chose; "": it is that one */
 };
@@ -95,6 +99,7 @@ enum {
     STORE_NO_TISSUE = 32,
     STORE_DOUBT = 64,
     STORE_GLASS = 128,
+    STORE_BACKGROUND = 512,
     STORE_NUMBERS = 256 /* results depend on it: store_content_crc32() */
 };
 extern const struct field store_fields[];

@@ -191,6 +191,12 @@ int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], s
     return checked(w, put(w, STORE_GLASS, e));
 }
 
+int store_put_background(struct store_writer *w, const char *background, struct err *e)
+{
+    snprintf(w->info.background, sizeof w->info.background, "%s", background);
+    return checked(w, put(w, STORE_BACKGROUND, e));
+}
+
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e)
 {
     snprintf(w->info.tissue_missing, sizeof w->info.tissue_missing, "%s", why);

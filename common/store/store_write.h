@@ -38,6 +38,8 @@ int store_put_jpeg(struct store_writer *w, int64_t quality, const char *subsampl
                    struct err *e);
 /* Records what the glass shows; NaN: it is not known. */
 int store_put_glass(struct store_writer *w, const double glass[GLASS_NUMBERS], struct err *e);
+/* Records whether the background is "bright" or "dark"; "": it is not known. */
+int store_put_background(struct store_writer *w, const char *background, struct err *e);
 /* Records that there is no tissue map, and why. */
 int store_put_no_tissue(struct store_writer *w, const char *why, struct err *e);
 /* Records that the map is doubtful, and why. */

@@ -139,6 +139,7 @@ static void describe(const struct picture_slide *v, int64_t level, const struct 
                              .downsample = 1,
                              .levels = 1,
                              .in_order = true,
+                             .tile_compression = "no tiles",
                              .downsamples = {1},
                              .is_gray = tile_is_gray(&f->format),
                              .width = f->width,

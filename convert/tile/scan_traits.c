@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    SIDE = 4,     /* blocks of a cell, each way */
-    BLOCK = 8,    /* px */
-    LEAST = 32,   /* cells */
-    BRIGHT = 180, /* no tissue map calls a darker cell glass */
+    SIDE = 4, /* blocks of a cell, each way */
+    BLOCK = JPEG_BLOCK_SIDE,
+    LEAST = 32,  /* cells */
+    BRIGHT = 90, /* no tissue map calls a darker cell glass */
     WHITE = 255
 };
 
@@ -33,29 +33,25 @@ static int make_room(struct jpeg_blocks *b, int64_t cols, int64_t rows, struct e
     return 0;
 }
 
-/* From pixels, by Parseval: the sums over rows and columns have the energy of these
- * coefficients. */
 static struct jpeg_block block_of(const uint8_t *p, int channels, int64_t pitch)
 {
-    double row[BLOCK] = {0}, column[BLOCK] = {0}, all = 0, rows = 0, columns = 0;
     struct jpeg_block b = {0};
+    double all = 0, explained = 0;
     for (int y = 0; y < BLOCK; y++)
         for (int x = 0; x < BLOCK; x++) {
             const uint8_t *c = p + (y * pitch + x) * channels;
             const double g = channels == 1 ? 1000 * c[0] : 299 * c[0] + 587 * c[1] + 114 * c[2];
-            row[y] += g;
-            column[x] += g;
+            b.rows[y] += g;
+            b.columns[x] += g;
+            b.sum += g;
             all += g * g;
         }
     for (int k = 0; k < BLOCK; k++) {
-        b.sum += row[k];
-        rows += row[k] * row[k];
-        columns += column[k] * column[k];
+        b.rows[k] -= b.sum / BLOCK;
+        b.columns[k] -= b.sum / BLOCK;
+        explained += b.rows[k] * b.rows[k] + b.columns[k] * b.columns[k];
     }
-    const double mean = b.sum * b.sum / (BLOCK * BLOCK);
-    b.rows = rows / BLOCK - mean;
-    b.columns = columns / BLOCK - mean;
-    b.rest = all - mean - b.rows - b.columns;
+    b.rest = all - b.sum * b.sum / (BLOCK * BLOCK) - explained / BLOCK;
     return b;
 }
 
@@ -74,29 +70,68 @@ int glass_take_pixels(struct glass *g, const uint8_t *pixels, int channels, int6
 
 /* --- cells --- */
 
+/* The energy of the sums of a block's rows, or columns. */
+static double energy_of(const double sums[BLOCK])
+{
+    double energy = 0;
+    for (int k = 0; k < BLOCK; k++)
+        energy += sums[k] * sums[k];
+    return energy / BLOCK;
+}
+
+/* The place of the greatest steps, from their sums, if it is clear; 0: it is not. */
+static uint8_t greatest(const double steps[BLOCK])
+{
+    double second = 0;
+    int most = 0;
+    for (int p = 1; p < BLOCK; p++)
+        if (steps[p] > steps[most]) {
+            second = steps[most];
+            most = p;
+        } else {
+            second = fmax(second, steps[p]);
+        }
+    return (uint8_t)(20 * steps[most] >= 21 * second ? most : 0);
+}
+
+static uint8_t largest_part(const double part[KINDS])
+{
+    int most = UNEVEN;
+    for (int k = 0; k < KINDS; k++)
+        most = part[k] > part[most] ? k : most;
+    return (uint8_t)(part[most] > 0 ? most : UNEVEN);
+}
+
 static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64_t row)
 {
     const double px = BLOCK * BLOCK, unit = JPEG_BLOCK_UNIT, n = SIDE * SIDE;
-    double sum = 0, squares = 0, part[KINDS] = {0}, all = 0;
+    const struct jpeg_block *of[SIDE * SIDE];
+    double sum = 0, squares = 0, part[KINDS] = {0}, step[2][BLOCK] = {{0}};
     struct glass_cell c = {0};
-    for (int64_t y = row * SIDE; y < (row + 1) * SIDE; y++)
-        for (int64_t x = col * SIDE; x < (col + 1) * SIDE; x++) {
-            const struct jpeg_block *k = &b->of[y * b->cols + x];
-            sum += k->sum;
-            squares += k->sum * k->sum;
-            part[ROWS] += k->rows;
-            part[COLUMNS] += k->columns;
-            part[GRAIN] += k->rest;
+    for (int k = 0; k < SIDE * SIDE; k++) {
+        of[k] = &b->of[(row * SIDE + k / SIDE) * b->cols + col * SIDE + k % SIDE];
+        sum += of[k]->sum;
+        squares += of[k]->sum * of[k]->sum;
+        part[ROWS] += energy_of(of[k]->rows);
+        part[COLUMNS] += energy_of(of[k]->columns);
+        part[GRAIN] += of[k]->rest;
+        for (int p = 1; p < BLOCK; p++) {
+            step[0][p] += fabs(of[k]->rows[p] - of[k]->rows[p - 1]);
+            step[1][p] += fabs(of[k]->columns[p] - of[k]->columns[p - 1]);
         }
-    part[UNEVEN] = (squares - sum * sum / n) / px;
-    for (int k = 0; k < KINDS; k++) {
-        c.kind = (uint8_t)(part[k] > part[c.kind] ? k : c.kind);
-        all += part[k];
     }
+    part[UNEVEN] = (squares - sum * sum / n) / px;
+    const double all = part[UNEVEN] + part[ROWS] + part[COLUMNS] + part[GRAIN];
     /* coefficients of coarse tables can lie beyond what pixels hold */
     c.gray = fmin(fmax(sum / (n * px * unit), 0), WHITE);
     c.std = fmin(sqrt(fmax(all, 0) / (n * px)) / unit, WHITE);
-    c.kind = all > 0 ? c.kind : UNEVEN;
+    for (int d = 0; d < 2; d++)
+        c.place[d] = greatest(step[d]);
+    for (int k = 0; k < 4; k++)
+        c.kind[k] = largest_part((double[KINDS]){[UNEVEN] = part[UNEVEN],
+                                                 [ROWS] = k & 1 ? 0 : part[ROWS],
+                                                 [COLUMNS] = k & 2 ? 0 : part[COLUMNS],
+                                                 [GRAIN] = part[GRAIN]});
     return c;
 }
 
@@ -190,7 +225,8 @@ static int64_t choose(struct glass *g, double dark, bool scanned)
 
 void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
 {
-    int64_t n = choose(g, dark, true), of[KINDS] = {0};
+    int64_t n = choose(g, dark, true), of[KINDS] = {0}, at[2][BLOCK] = {{0}}, most[2] = {0};
+    int grid[2] = {0}; /* the place of another grid's borders, or 0 */
     if (n < LEAST)
         n = choose(g, dark, false);
     for (int k = 0; k < GLASS_NUMBERS; k++)
@@ -198,7 +234,18 @@ void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
     if (n < LEAST)
         return;
     for (int64_t k = 0; k < n; k++)
-        of[g->cell[k].kind]++;
+        for (int d = 0; d < 2; d++)
+            at[d][g->cell[k].place[d]]++;
+    for (int d = 0; d < 2; d++)
+        for (int p = 1; p < BLOCK; p++) {
+            most[d] = at[d][p] > most[d] ? at[d][p] : most[d];
+            grid[d] = 2 * at[d][p] > n ? p : grid[d];
+        }
+    for (int64_t k = 0; k < n; k++) {
+        const uint8_t *place = g->cell[k].place;
+        of[g->cell[k]
+               .kind[(grid[0] && place[0] == grid[0]) + 2 * (grid[1] && place[1] == grid[1])]]++;
+    }
     qsort(g->cell, (size_t)n, sizeof *g->cell, by_gray);
     numbers[GLASS_GRAY] = g->cell[n / 2].gray;
     numbers[GLASS_RANGE] = g->cell[n - 1 - n / 20].gray - g->cell[n / 20].gray;
@@ -207,6 +254,7 @@ void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
     numbers[GLASS_ROWS] = (double)of[ROWS] / (double)n;
     numbers[GLASS_COLUMNS] = (double)of[COLUMNS] / (double)n;
     numbers[GLASS_GRAIN] = (double)of[GRAIN] / (double)n;
+    numbers[GLASS_GRID] = (double)(most[0] > most[1] ? most[0] : most[1]) / (double)n;
 }
 
 /* --- how JPEG tiles were compressed --- */

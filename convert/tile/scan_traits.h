@@ -15,6 +15,16 @@
  *   glass_std      median of their standard deviations
  *   glass_rows, glass_columns, glass_grain: parts of the cells in which the second, the third and
  *                  the fourth part of the variance is the largest
+ *   glass_grid     the part of the cells whose steps are greatest at one place, that of the rows or
+ *                  that of the columns, whichever is larger
+ *
+ * Steps are those from one row of a block to the next, of its mean gray. A cell has one sum of their
+ * sizes for each of the 7 places within blocks. It has a place if one sum is at least 21/20 of every
+ * other one. The same holds for columns. If more than half of the cells have one place in common,
+ * these steps are the borders of the blocks of an earlier JPEG that had another grid: a region that
+ * was cut out, or tiles that were cut anew. No line of a camera comes back every 8 px with one
+ * border only. These cells show no lines in that direction: their second, or third, part counts
+ * as 0.
  *
  * The blocks come from the coefficients of a JPEG tile, or from pixels. Sums are whole numbers, so
  * that the order of the tiles does not matter. It needs 32 cells. Of n sorted values the median is
@@ -35,7 +45,10 @@
 
 struct glass_cell {
     double gray, std;
-    uint8_t least, kind; /* gray of the darkest neighbour, rounded down; part of the variance */
+    uint8_t least;    /* gray of the darkest neighbour, rounded down */
+    uint8_t place[2]; /* of the greatest steps of rows, and of columns, 1 to 7; 0: none */
+    uint8_t kind[4];  /* the largest part of the variance: of all; of all but rows; but columns; but
+                       * both */
 };
 
 /* The cells of some tiles that are bright enough to be glass. Starts as {0}. */

@@ -17,6 +17,10 @@ enum {
     GLASS_LEAST = 200,     /* gray of what could be glass */
     GLASS_SATURATION = 16, /* bin: glass has less */
     GLASS_SHARE = 500,     /* one cell of so many */
+    DARK_LEAST = 100,      /* gray of what could be dark glass */
+    DARK_FEW = 100,        /* it is looked for if one cell of so many could be glass, or fewer */
+    DARK_SHARE = 50,       /* one cell of so many is even */
+    DARK_EVEN = 1,         /* and differs by this from its neighbours at most */
     WHITE = 255,           /* gray of what was not scanned */
     EVEN = 4,              /* neighbouring cells of glass differ by less */
     TISSUE_SATURATION = 26 /* bin: tissue has this or more */
@@ -212,8 +216,9 @@ static void bins_of(const uint32_t c[4], enum tissue_by by, uint8_t bins[2])
 static void note_brightness(struct tissue *t, const uint32_t c[4])
 {
     const uint32_t high = c[0] > c[1] ? c[0] : c[1], most = high > c[2] ? high : c[2];
+    t->seen++;
     t->dim += most < (uint64_t)64 * c[3];
-    t->bright += most >= (uint64_t)128 * c[3];
+    t->bright += most >= (uint64_t)96 * c[3];
 }
 
 static void add_to_view(struct tissue *t, int64_t row, int64_t col, const uint32_t c[4])
@@ -407,19 +412,59 @@ static void count_grays(const struct tissue *t, int64_t n, bool white, struct gr
     }
 }
 
+/* Is the cell hardly coloured, and not brighter or darker than any of its neighbours? */
+static bool is_even(const struct tissue *t, int64_t row, int64_t col)
+{
+    const int own = t->mask[row * t->cols + col];
+    for (int64_t r = row > 0 ? row - 1 : 0; r <= row + 1 && r < t->rows; r++)
+        for (int64_t c = col > 0 ? col - 1 : 0; c <= col + 1 && c < t->cols; c++) {
+            const int64_t k = r * t->cols + c;
+            if (!takes_part(t, k) || abs(t->mask[k] - own) > DARK_EVEN ||
+                t->saturation[k] >= GLASS_SATURATION)
+                return false;
+        }
+    return true;
+}
+
+/* The cells that could be glass of a dark slide, into g->glass: those that are even. Without an even
+ * level that is the brightest of the slide there are none. */
+static void count_dark(const struct tissue *t, struct grays *g)
+{
+    uint64_t brighter = 0;
+    int level = 0;
+    memset(g->glass, 0, sizeof g->glass);
+    g->glass_cells = 0;
+    for (int64_t k = 0; k < t->rows * t->cols; k++)
+        if (t->mask[k] >= DARK_LEAST && t->mask[k] < GLASS_LEAST &&
+            is_even(t, k / t->cols, k % t->cols)) {
+            g->glass[t->mask[k]]++;
+            g->glass_cells++;
+            level = t->mask[k] > level ? t->mask[k] : level;
+        }
+    for (int k = level + EVEN; k < BINS; k++)
+        brighter += g->all[k];
+    if (g->glass_cells * DARK_SHARE < g->cells || brighter * DARK_FEW > (uint64_t)g->cells)
+        g->glass_cells = 0;
+}
+
 /* The gray level that tissue is below. */
 static double find_dark(struct tissue *t, int64_t n)
 {
-    struct grays g;
+    struct grays g, dark;
     uint64_t sum = 0;
     double share;
     count_grays(t, n, false, &g);
-    if (!shows_glass(&g))
+    dark = g;
+    if (g.glass_cells * DARK_FEW <= g.cells)
+        count_dark(t, &dark);
+    if (g.glass_cells * DARK_FEW <= g.cells && dark.glass_cells > 0)
+        g = dark;
+    else if (!shows_glass(&g))
         count_grays(t, n, true, &g);
     t->glass = GLASS;
     if (!shows_glass(&g))
         return t->glass * exp(-density);
-    for (t->glass = GLASS_LEAST; (sum += g.glass[t->glass]) * 10 < (uint64_t)g.glass_cells * 9;
+    for (t->glass = DARK_LEAST; (sum += g.glass[t->glass]) * 10 < (uint64_t)g.glass_cells * 9;
          t->glass++)
         ;
     const int split = otsu(g.all, &share);
@@ -500,9 +545,12 @@ void tissue_finish(struct tissue *t)
         t->mask[k] = t->mask[k - t->cols]; /* the coarse level ended before this row of cells */
         t->saturation[k] = t->saturation[k - t->cols];
     }
-    t->none = t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
-    (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_thresholds)(t, n);
-    for (int64_t k = 0; t->damaged && k < n; k++)
+    t->none = !t->given && t->rule->by != TISSUE_BY_THRESHOLDS && t->dim > t->bright;
+    if (t->given)
+        memcpy(t->mask, t->given, (size_t)n);
+    else
+        (t->rule->by == TISSUE_BY_SATURATION ? mark_by_saturation : mark_by_thresholds)(t, n);
+    for (int64_t k = 0; t->damaged && !t->given && k < n; k++)
         t->mask[k] |= t->damaged[k];
     for (int64_t k = 0; k < n; k++)
         tissue += t->mask[k];
@@ -514,19 +562,22 @@ void tissue_finish(struct tissue *t)
 
 void tissue_take(struct tissue *t, const uint8_t *mask)
 {
-    int64_t tissue = 0;
-    for (int64_t k = 0; k < t->cols * t->rows; k++)
-        tissue += t->mask[k] = mask[k];
-    t->fraction = (double)tissue / (double)(t->cols * t->rows);
+    t->given = mask;
+}
+
+const char *tissue_background(const struct tissue *t)
+{
+    return t->seen == 0 ? "" : t->dim > t->bright ? "dark" : "bright";
 }
 
 int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)
 {
+    const uint8_t *mask = t->given ? t->given : t->mask;
     const int64_t right = at_most((x + cols - 1) / TISSUE_CELL, t->cols - 1);
     const int64_t below = at_most((y + rows - 1) / TISSUE_CELL, t->rows - 1);
     for (int64_t r = y / TISSUE_CELL; r <= below; r++)
         for (int64_t c = x / TISSUE_CELL; c <= right; c++)
-            if (t->mask[r * t->cols + c])
+            if (mask[r * t->cols + c])
                 return 1;
     return 0;
 }

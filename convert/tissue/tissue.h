@@ -12,10 +12,11 @@
  * seven pictures and judged on others (tests/FIGURES.md). Last, gaps of one or two cells are closed
  * (by a square of 3 x 3 cells): between pale nuclei a cell is as bright as glass.
  *
- * The user can give thresholds of H and S instead.
+ * The user can give thresholds of H and S instead, or a mask.
  *
  * The rules need a bright background, as of glass. A slide has none if more of its cells are dark
- * (V of HSV below 1/4) than bright (V at least 1/2): fluorescence. It gets no map.
+ * (V of HSV below 1/4) than bright (V at least 3/8): fluorescence. It gets no map. Whether it has
+ * one is known with the user's thresholds and mask, too; they decide nothing but the map.
  *
  * The caller chooses where the colours come from: a coarse level of the pyramid, level 0 decoded at
  * 1/8, or the tiles that are converted anyway: of these every fourth row of the slide, and at 1/8
@@ -58,19 +59,20 @@ struct tissue_rule {
 
 struct tissue {
     const struct tissue_rule *rule;
-    int64_t cols, rows;      /* ceil(width / 32), ceil(height / 32) of the stored slide */
-    struct tissue_sums band; /* the rows of cells that are not complete */
-    int64_t dim, bright;     /* complete cells whose V is below 1/4, at least 1/2 */
-    uint8_t *saturation;     /* [rows][cols], bins, of complete rows; until tissue_finish */
-    uint8_t *damaged;        /* [rows][cols], 1 = over a damaged tile; NULL without any */
-    uint8_t *mask;           /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
-    int glass;               /* gray level of glass; 0: another rule */
-    double dark;             /* tissue is below this gray level */
-    double fraction;         /* of the cells */
-    double uneven; /* part of the pairs of neighbouring cells that are no tissue and whose gray
+    int64_t cols, rows;        /* ceil(width / 32), ceil(height / 32) of the stored slide */
+    struct tissue_sums band;   /* the rows of cells that are not complete */
+    int64_t seen, dim, bright; /* complete cells: with pixels, with V below 1/4, at least 3/8 */
+    const uint8_t *given;      /* [rows][cols], 1 = tissue: a mask from outside; NULL: none */
+    uint8_t *saturation;       /* [rows][cols], bins, of complete rows; until tissue_finish */
+    uint8_t *damaged;          /* [rows][cols], 1 = over a damaged tile; NULL without any */
+    uint8_t *mask;   /* [rows][cols], 1 = tissue; until tissue_finish gray or bins of hue */
+    int glass;       /* gray level of glass; 0: another rule */
+    double dark;     /* tissue is below this gray level */
+    double fraction; /* of the cells */
+    double uneven;   /* part of the pairs of neighbouring cells that are no tissue and whose gray
                     * differs more than that of glass; 0: another rule */
-    bool none;     /* there is no map: the background is not bright; set at the end */
-    int64_t step;  /* cells per pixel of the view, in both directions */
+    bool none;       /* there is no map: the background is not bright; set at the end */
+    int64_t step;    /* cells per pixel of the view, in both directions */
     uint32_t (*view)[4]; /* [rows / step][cols / step], rounded up: R, G, B, n of whole cells */
 };
 
@@ -98,10 +100,14 @@ void tissue_sums_free(struct tissue_sums *s);
 int tissue_add(struct tissue *t, const struct tissue_sums *s, struct err *e);
 /* Computes the thresholds and the mask, or sets `none`. */
 void tissue_finish(struct tissue *t);
-/* Takes a mask from outside, [rows][cols] 1 = tissue, instead of sums; it is copied. */
+/* Takes a mask from outside, [rows][cols] 1 = tissue, which must outlive t. It becomes the map; the
+ * sums still say how bright the background is. */
 void tissue_take(struct tissue *t, const uint8_t *mask);
+/* After tissue_finish: "bright", as of glass, or "dark", as of fluorescence; "": nothing was seen.
+ */
+const char *tissue_background(const struct tissue *t);
 /* The slide at the size of its cells or smaller, at most TISSUE_VIEW px wide and high: *rgb is
- * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 after tissue_take, or -1. */
+ * [*height][*width][3], to be free()d. After tissue_finish. 1, 0 if nothing was seen, or -1. */
 int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *height,
                 struct err *e);
 /* The rule in words: "saturation", "thresholds 0.5,0.25". */

@@ -63,6 +63,8 @@ static void copy_attributes(const struct store_info *i, struct result_origin *o)
     o->jpeg_twice = i->jpeg_twice;
     memcpy(o->glass, i->glass, sizeof o->glass);
     memcpy(o->jpeg_subsampling, i->jpeg_subsampling, sizeof o->jpeg_subsampling);
+    memcpy(o->background, i->background, sizeof o->background);
+    memcpy(o->tile_compression, i->tile_compression, sizeof o->tile_compression);
 }
 
 /* After the job's tissue and regions are chosen (job_windows.h): fills j->result.origin, the

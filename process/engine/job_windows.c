@@ -387,7 +387,7 @@ static void fill_sample(struct job *j, int64_t first_wy, int64_t end_wy)
             if ((flags_of(j)[k] & (RESULT_FLAGS_FILLED | RESULT_FLAG_COUNTED)) ==
                     RESULT_FLAG_COUNTED &&
                 features_hash(wx, wy) < j->result.spectra[kind].threshold)
-                j->sample[k] = (uint8_t)(1 + kind);
+                j->sample[k] |= (uint8_t)(1 + kind);
         }
 }
 
@@ -395,6 +395,7 @@ static int choose_sample(struct job *j, int64_t first_wy, int64_t end_wy, struct
 {
     if (!(j->sample = job_memory(j, windows_of(j), 1, e)))
         return -1;
+    features_choose_steps(j->percent, j->inside, j->result.nx, j->result.ny, j->sample);
     fill_sample(j, first_wy, end_wy);
     features_values(params_of(j)->window, j->features.values);
     j->features.sample = j->sample;

@@ -182,7 +182,8 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     row->windows = s->counts.windows;
     row->damaged = s->counts.touching[RESULT_DAMAGED];
     row->damaged_tiles = s->origin.tiles_damaged;
-    row->missing = s->counts.touching[RESULT_MISSING];
+    row->missing = s->origin.tiles_missing > 0;
+    row->brightfield = result_is_brightfield(s);
     row->groups = s->group_count;
     for (int64_t k = 0; k < s->group_count; k++)
         row->groups_missing += !s->groups[k];
@@ -209,12 +210,13 @@ static void set_numbers(const struct result_slide *s, struct report_slide *row)
     memcpy(row->subsampling, s->origin.jpeg_subsampling, sizeof row->subsampling);
 }
 
-/* What was never scanned is white, and its edges are no steps of the light. */
+/* What was never scanned is of one colour, and its edges are no steps of the light. The thumbnail
+ * shows it whichever windows count. */
 static void set_light(const struct report_numbers *n, struct report_slide *row)
 {
     const double *step = n->light.step;
     row->light = n->light;
-    if (row->missing == 0)
+    if (!row->missing)
         row->metric[REPORT_LIGHT] = fmax(fabs(step[0]), fmax(fabs(step[1]), fabs(step[2])));
 }
 
@@ -236,8 +238,10 @@ static void set_metrics(const struct load_item *it, struct report_slide *row)
     row->metric[REPORT_DETAIL_7] = s->of_spectra.detail_7px_db;
     row->metric[REPORT_FALL] = s->of_spectra.detail_4px_db - s->of_spectra.detail_7px_db;
     memcpy(row->octaves, n->octaves, sizeof row->octaves);
-    row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
-    row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
+    if (row->brightfield && !row->missing) {
+        row->metric[REPORT_GRAY_LOW] = s->of_spectra.gray_low;
+        row->metric[REPORT_GRAY_HIGH] = s->of_spectra.gray_high;
+    }
     row->metric[REPORT_LINES] = s->of_spectra.lines_db;
     row->metric[REPORT_DIRECTION] = s->of_spectra.direction_db;
     row->metric[REPORT_SEAMS] = s->of_spectra.seam_rows + s->of_spectra.seam_columns;

@@ -475,7 +475,7 @@ static void find_steps(const struct spectrum *b, const struct unit *u, struct sc
     const int64_t n = features_steps(p->window, p->stride), skip = p->window - 1 - n,
                   top = (wy - u->wy) * p->stride + p->radius + skip;
     window->row_step = window->column_step = FEATURES_NO_STEP;
-    if (!features_is_stepped(k, nx, u->band->ny))
+    if (!(u->band->features->sample[k] & FEATURES_STEPPED))
         return;
     for (int64_t y = 0; y <= n; y++)
         w->lines[y] = w->rows[top + y] + wx * p->stride + skip;
@@ -501,7 +501,7 @@ static void count_window(const struct spectrum *b, const struct unit *u, struct 
 {
     const int64_t row = j - u->wy, k = j * u->band->nx + i;
     const int last = lanes_blocks((int)b->params.window) - 1;
-    const int sample = u->band->features->sample[k];
+    const int sample = u->band->features->sample[k] & FEATURES_KIND;
     struct lanes_ring r = {.values = w->ring + (size_t)row * cpu_ring_floats(b),
                            .length = (int)b->ring,
                            .at = (int)((i - u->wx) * b->params.stride % b->ring),

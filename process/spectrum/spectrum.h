@@ -79,7 +79,7 @@ struct spectrum_assignment {
  * threads add to it. */
 struct spectrum_features {
     int64_t values[FEATURES_OCTAVES]; /* of features_values() */
-    /* [ny][nx]: 0, or for windows in the sample 1 + enum features_sample. */
+    /* [ny][nx]: kind and FEATURES_STEPPED (features.h). */
     const uint8_t *sample;
     struct result_spectrum *spectra; /* [FEATURES_SAMPLES] */
     int lock;                        /* of spectra, 0 or 1 */

@@ -196,6 +196,10 @@ static void describe(struct dicom_reader *d, int64_t level, const struct dicom_f
                                   .tile_rows = i->rows,
                                   .objective_power = base->objective_power,
                                   .background = {255, 255, 255}};
+    snprintf(d->info.tile_compression, sizeof d->info.tile_compression, "%s",
+             is_native ? "uncompressed"
+             : is_j2k  ? "JPEG 2000"
+                       : "JPEG");
     if (is_j2k)
         snprintf(d->info.no_jpeg, sizeof d->info.no_jpeg, "its %s",
                  is_gray ? "JPEG 2000 tiles are gray" : "tiles are JPEG 2000");

@@ -70,6 +70,7 @@ struct slide_info {
     bool is_gray;                 /* its tiles are gray, so its store is */
     char no_jpeg[160];            /* why codec jpeg is not possible; "": it is */
     bool is_j2k;                  /* codec j2k is possible */
+    char tile_compression[24];    /* of the file's tiles: "JPEG" ..., "no tiles"; "": not known */
     bool has_thumbnail;           /* `thumbnail` returns a thumbnail, never the label */
     int64_t width, height;        /* of the open level, px */
     int64_t tile_cols, tile_rows; /* px; the grid starts at (0, 0) */

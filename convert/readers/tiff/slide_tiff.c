@@ -74,6 +74,7 @@ static void name_obstacle(const struct tiff_level *l, struct slide_info *i)
     char name[64];
     tiff_file_name_compression((uint64_t)f->compression, name, sizeof name);
     i->is_j2k = tile_is_j2k(f) && !tile_is_gray(f);
+    snprintf(i->tile_compression, sizeof i->tile_compression, "%.23s", name);
     if (l->in_planes)
         snprintf(i->no_jpeg, sizeof i->no_jpeg, "its tiles are in separate planes");
     else if (f->samples > tile_colours(f))

@@ -39,7 +39,9 @@ struct report_slide {
     int64_t file; /* number of its result */
     int64_t row;  /* of the table that has its numbers, for report_python.h */
     bool in_table; /* that is its result itself */
-    int64_t width, height, nx, ny, windows, damaged, missing, level;
+    int64_t width, height, nx, ny, windows, damaged, level;
+    bool missing;                     /* the slide has tiles that were never scanned or are lost */
+    bool brightfield;                 /* result_is_brightfield() */
     int64_t damaged_tiles;            /* of the slide; 0 or less: none, or not known */
     int64_t groups, groups_missing;   /* of the store */
     int64_t bounds_x, bounds_y;       /* level-0 px from which QuPath counts; 0, 0: its own */

@@ -188,6 +188,21 @@ static const char *direction_words(double deg)
                                       : "obliquely, from the lower left to the upper right";
 }
 
+/* Do the borders of an earlier JPEG's blocks show, beside those of this one? */
+static bool has_earlier_grid(const struct report_slide *s)
+{
+    return s->glass[GLASS_GRID] > RULE_EARLIER_GRID;
+}
+
+/* What helps against a cause in the scanner. A file that was compressed before is not the
+ * scanner's own: what happened to it comes first. */
+static const char *scanner_remedy(const struct report_slide *s, const char *remedy)
+{
+    return has_earlier_grid(s) || s->metric[REPORT_TWICE] > STORE_TWICE
+               ? "the file was compressed before, so look at the scanner's own file first"
+               : remedy;
+}
+
 /* Codecs work on blocks of 8, 16 and 32 px and on tiles: what is periodic or ends there is
  * compression. */
 static bool is_of_blocks(double period_px)
@@ -196,7 +211,10 @@ static bool is_of_blocks(double period_px)
     return round(blocks) >= 1 && fabs(blocks - round(blocks)) < RULE_BLOCK_OFF * blocks;
 }
 
-/* Older results do not have the size of the tiles: most are 240 or a multiple of 128 px. */
+#define OF_TILES "tiles of the file's compression show in the picture"
+
+/* Results of an earlier version do not know which seams are of tiles. Many do not have the size of
+ * these: most are 240 or a multiple of 128 px. */
 static bool is_of_tiles(double edge_px, int64_t tile_px)
 {
     const int64_t next = (int64_t)edge_px + 1;
@@ -216,10 +234,11 @@ static void say_lines(const struct report_slide *s, double excess, struct list *
     if (s->um > 0)
         snprintf(um, sizeof um, " (%.2g um)", s->of_spectra.lines_period_px * s->um);
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
-        "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: line camera or "
-        "stage of the scanner, or cracks; send the scanner to service if other slides have it",
+        "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: resized by "
+        "software, line camera or stage of the scanner, or cracks; %s",
         s->of_spectra.lines_period_px, um, direction_words(s->of_spectra.lines_deg),
-        s->metric[REPORT_LINES]);
+        s->metric[REPORT_LINES],
+        scanner_remedy(s, "send the scanner to service if other slides of its own have it"));
 }
 
 /* "4 rows of pixels, the clearest at y = 799 px", or nothing. Places are px of level 0, as on maps
@@ -240,9 +259,10 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
 {
     const struct slide_numbers *n = &s->of_spectra;
     char rows[96], columns[96];
-    if ((is_of_tiles(n->seam_y_px, s->tile_rows) || !(n->seam_rows > 0)) &&
+    if (isnan(n->tile_seam_rows + n->tile_seam_columns) &&
+        (is_of_tiles(n->seam_y_px, s->tile_rows) || !(n->seam_rows > 0)) &&
         (is_of_tiles(n->seam_x_px, s->tile_cols) || !(n->seam_columns > 0))) {
-        say(l, REPORT_PASS, OF_NOTE, "tiles of the file's compression show in the picture");
+        say(l, REPORT_PASS, OF_NOTE, OF_TILES);
         return;
     }
     const double y = seams_of(n->seam_rows, "row", 'y', n->seam_y_px, s, s->height, rows);
@@ -250,8 +270,8 @@ static void say_seams(const struct report_slide *s, double excess, struct list *
     struct report_reason *reason =
         say(l, REPORT_REVIEW, excess + OF_CAUSE,
             "straight edges through the tissue along %s%s%s: seams of stitched fields, cracks or "
-            "lost tiles; scan it again",
-            rows, *rows && *columns ? ", and " : "", columns);
+            "lost tiles; %s",
+            rows, *rows && *columns ? ", and " : "", columns, scanner_remedy(s, "scan it again"));
     reason->picture = PICTURE_OF_SLIDE;
     reason->x = x;
     reason->y = y;
@@ -263,18 +283,22 @@ static void say_motion(const struct report_view *r, int64_t k, double excess, st
     const struct report_pool *p = &r->scores->pool[r->scores->of[k].pool];
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
         "motion or a colour fringe: detail is weaker %s than across (%.1f dB, usually %.1f): the "
-        "stage shook or the slide moved; scan it again",
+        "stage shook or the slide moved; %s",
         direction_words(s->of_spectra.direction_deg), s->metric[REPORT_DIRECTION],
-        p->summary[REPORT_DIRECTION].q50);
+        p->summary[REPORT_DIRECTION].q50, scanner_remedy(s, "scan it again"));
 }
 
 static void say_glass_lines(const struct report_slide *s, double excess, struct list *l)
 {
     char own[64];
     say(l, REPORT_REVIEW, excess + OF_CAUSE,
-        "lines along the %s on the glass: line camera or stage of the scanner; send the scanner to "
-        "service if other slides have them (%s of the glass)",
+        "lines along the %s on the glass: %s (%s of the glass)",
         s->glass[GLASS_ROWS] > s->glass[GLASS_COLUMNS] ? "rows" : "columns",
+        isnan(s->glass[GLASS_GRID]) /* of an earlier version */
+            ? "an earlier compression on another grid, or the scanner; convert and run it again, "
+              "which tells these apart"
+            : scanner_remedy(s, "line camera or stage of the scanner; send the scanner to service "
+                                "if other slides of its own have them"),
         shown(own, REPORT_GLASS_LINES, s->metric[REPORT_GLASS_LINES]))
         ->picture = PICTURE_OF_SLIDE;
 }
@@ -286,7 +310,9 @@ static void say_glass(const struct report_view *r, int64_t k, double excess, str
     if (flag_of(r, k, REPORT_GLASS_LINES) > 0)
         return;
     say(l, REPORT_REVIEW, excess + OF_CAUSE, "%s (%s)",
-        r->slides->slide[k].glass[GLASS_GRAIN] >= RULE_GRAIN
+        has_earlier_grid(&r->slides->slide[k])
+            ? "the glass is less even than that of the others: compressed before, on another grid"
+        : r->slides->slide[k].glass[GLASS_GRAIN] >= RULE_GRAIN
             ? "the glass is noisier than that of the others: sensor, too little light, or oblique "
               "lines"
             : "the glass is less even than that of the others: shading of fields, or coarse noise",
@@ -449,8 +475,10 @@ static void say_gray(const struct report_view *r, int64_t k, double excess, stru
         return;
     say(l, REPORT_REVIEW, excess + OF_CAUSE, "areas without any colour, %s of the slide, %s",
         shown(own, REPORT_GRAY, v[REPORT_GRAY]),
-        black ? "black: lost tiles or a black pen; scan it again if it is no pen"
-              : "gray: lost tiles, dust or a bubble; clean it and scan it again")
+        black ? "black: lost tiles or a black pen; if it is no pen, compare the file with the "
+                "scanner's own, and scan it again"
+              : "gray: lost tiles, dust or a bubble; compare the file with the scanner's own, or "
+                "clean the slide and scan it again")
         ->picture = PICTURE_OF_SLIDE;
 }
 
@@ -474,13 +502,12 @@ static void say_light(const struct report_slide *s, double excess, struct list *
     const bool tint = high - low > s->metric[REPORT_LIGHT] / 2;
     struct report_reason *x =
         say(l, REPORT_REVIEW, excess + OF_CAUSE,
-            "the glass is %s on the %s by %.0f levels: the %s changed during the scan; scan it "
-            "again",
+            "the glass is %s on the %s by %.0f levels: the %s changed during the scan; %s",
             tint      ? "of another colour"
             : sum > 0 ? "brighter"
                       : "darker",
             across ? "lower part" : "right", s->metric[REPORT_LIGHT],
-            tint ? "white balance" : "exposure");
+            tint ? "white balance" : "exposure", scanner_remedy(s, "scan it again"));
     x->picture = PICTURE_OF_SLIDE;
     x->x = across ? 0.5 : s->light.at[0];
     x->y = across ? s->light.at[1] : 0.5;
@@ -749,6 +776,16 @@ static void say_notes(const struct report_view *r, int64_t k, struct list *l)
             ->picture = PICTURE_OF_SLIDE;
     if (isnan(s->metric[REPORT_TISSUE]))
         say(l, REPORT_PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places");
+    if (s->of_spectra.tile_seam_rows + s->of_spectra.tile_seam_columns >
+        report_metric(REPORT_SEAMS)->most)
+        say(l, REPORT_PASS, OF_NOTE, OF_TILES)->picture = PICTURE_OF_SLIDE;
+    if (has_earlier_grid(s))
+        say(l, REPORT_PASS, OF_NOTE,
+            "compressed before, on another grid of blocks: cut out of a JPEG slide, or tiled anew")
+            ->picture = PICTURE_OF_SLIDE;
+    if (!s->brightfield)
+        say(l, REPORT_PASS, OF_NOTE,
+            "no bright background (fluorescence?): stain, ink, light and glass are not judged");
     if (s->windows > 0 && isnan(s->metric[REPORT_FOCUS_P50])) {
         const bool known = !isnan(r->scores->of[k].z[REPORT_PIECES]);
         say(l, known || has_limit(r, k) ? REPORT_PASS : REPORT_NOT_JUDGED, OF_NOTE,
