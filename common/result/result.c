@@ -515,8 +515,11 @@ const struct field result_counts_fields[] = {
     FIELD_NAMED(FIELD_INT, #member, struct result_slide, origin.member,                            \
                 RESULT_OF_ORIGIN | RESULT_LATER, UNKNOWN(1, 1000000000))
 #define GLASS(which, name, high_)                                                                  \
-    FIELD_NAMED(FIELD_REAL, name, struct result_slide, origin.glass[which], RESULT_OF_ORIGIN,      \
-                UNKNOWN(0, high_)),
+    FIELD_NAMED(FIELD_REAL, name, struct result_slide, origin.glass[which],                         \
+                RESULT_OF_ORIGIN | ((which) == GLASS_GRID ? RESULT_LATER : 0), UNKNOWN(0, high_)),
+#define LATER(member)                                                                              \
+    FIELD_NAMED(FIELD_TEXT, #member, struct result_slide, origin.member,                           \
+                RESULT_OF_ORIGIN | RESULT_LATER, .optional = true)
 #define SECONDS(name, member)                                                                      \
     FIELD_NAMED(FIELD_REAL, name, struct result_slide, member, RESULT_OF_MACHINE,                  \
                 RANGE(0, RESULT_MOST_SECONDS))
@@ -549,8 +552,8 @@ const struct field result_slide_fields[] = {
     ORIGIN(FIELD_TEXT, jpeg_subsampling, .optional = true),
     ORIGIN(FIELD_REAL, jpeg_twice, UNKNOWN(0, 1)),
     GLASS_NUMBER_ROWS(GLASS)
-    ORIGIN(FIELD_TEXT, background, .optional = true),
-    ORIGIN(FIELD_TEXT, tile_compression, .optional = true),
+    LATER(background),
+    LATER(tile_compression),
     SLIDE(FIELD_INT, roi_crc32, RESULT_REGIONS, RANGE(0, UINT32_MAX)),
     SLIDE(FIELD_TEXT, backend, RESULT_OF_MACHINE),
     SLIDE(FIELD_TEXT, device, RESULT_OF_MACHINE),

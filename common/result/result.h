@@ -335,7 +335,7 @@ enum {
     RESULT_OF_ORIGIN = 256,    /* struct result_origin */
     RESULT_OF_MACHINE = 512,   /* what computed it, and for how long */
     RESULT_OF_CHECKSUM = 1024, /* data_crc32 */
-    RESULT_LATER = 4096,       /* whole numbers, 0 in results and tables of earlier versions */
+    RESULT_LATER = 4096,       /* results and tables of earlier versions lack it: 0, NaN or "" */
     RESULT_OF_SCALE = 2048     /* of struct result_origin what the resolution follows from */
 };
 /* The sets of a result with these parameters. */

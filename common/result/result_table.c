@@ -211,13 +211,13 @@ static int table_rows_get(struct table_rows *r, int64_t k, int64_t crc, void *va
 /* REALS and NUMBERS may be NaN: not known. NUMBERS are those of slide_numbers.h and
  * report_numbers.h: a table that an earlier version made may lack some, and then they are NaN.
  * LACKED: how many of these were missing in the file that the row was taken from; the column exists
- * only if a row lacks one. MAYBE_INTS: 0 where they are not known, and in a table without them. */
-enum kind { INTS, MAYBE_INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
+ * only if a row lacks one. */
+enum kind { INTS, REALS, KNOWN_REALS, NUMBERS, LACKED, FLAG, TEXT };
 
 struct column {
     char name[40];
     enum kind kind;
-    bool optional;    /* TEXT: a table that an earlier version made may lack it; then it is "" */
+    bool later;       /* tables of earlier versions lack it: then it is 0, NaN or "" */
     void *field;      /* in the table's row */
     size_t n;         /* numbers per slide; TEXT: bytes of the field, with a NUL */
     double low, high; /* of numbers */
@@ -261,12 +261,10 @@ static void add_fields(struct result_table *t, const struct field *f, void *of)
         if (!(f->set & RESULT_SETS(&t->params)))
             continue;
         const bool known = !f->optional;
-        const enum kind kind = f->set & RESULT_LATER   ? MAYBE_INTS
-                               : f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS
-                                                       : kinds[f->kind];
+        const enum kind kind = f->kind == FIELD_REAL ? known ? KNOWN_REALS : REALS : kinds[f->kind];
         add(t, f->name, kind, (char *)of + f->at, f->kind == FIELD_TEXT ? f->bytes : 1,
             f->kind == FIELD_INT && !known ? 0 : f->low, kind == FLAG ? 1 : f->high);
-        t->columns[t->n_columns - 1].optional = kind == TEXT && !known;
+        t->columns[t->n_columns - 1].later = f->set & RESULT_LATER;
     }
 }
 
@@ -512,7 +510,7 @@ static void blank_column(struct result_table *t, const struct column *c)
         memset(c->values, 0, (size_t)t->slides * c->bytes);
         return;
     }
-    const double none = c->kind == NUMBERS ? NAN : 0; /* 0 has the bits of the whole number */
+    const double none = is_real(c) ? NAN : 0; /* 0 has the bits of the whole number */
     for (size_t k = 0; k < (size_t)t->slides * c->n; k++)
         memcpy(c->values + 8 * k, &none, 8);
     t->columns_missing += c->kind == NUMBERS;
@@ -521,7 +519,7 @@ static void blank_column(struct result_table *t, const struct column *c)
 static int read_column(struct result_table *t, struct column *c, struct err *e)
 {
     const hsize_t dims[2] = {(hsize_t)t->slides, (hsize_t)c->n};
-    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED || c->kind == MAYBE_INTS || c->optional;
+    const bool may_lack = c->kind == NUMBERS || c->kind == LACKED || c->later;
     const int has = may_lack ? h5_has_link(t->group, c->name, e) : 1;
     if (c->kind == TEXT && has > 0) {
         c->bytes = (c->n + WIDEN - 2) / WIDEN * WIDEN; /* at most, as widen() has it */
