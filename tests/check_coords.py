@@ -157,8 +157,8 @@ def test_nothing_is_overwritten_by_mistake():
         os.mkdir(os.path.join(folder, d))
         shutil.copy(store(slide()), os.path.join(folder, d, "coords.h5"))
     two = [os.path.join(folder, d, "coords.h5") for d in ("a", "b")]
-    says(run(sys.executable, COMMAND, "coords", "-o", tmp(), *two, status=1).err, "of one name")
-    says(run(sys.executable, COMMAND, "coords", "--names", "clam", "-o", os.path.join(folder, "a"), two[0], status=1).err, "would replace the store")
+    says(run(sys.executable, COMMAND, "coords", "-o", tmp(), *two, status=1).err, "another output of this run has this name", "1 of 2 stores failed")
+    says(run(sys.executable, COMMAND, "coords", "--names", "clam", "-o", os.path.join(folder, "a"), two[0], status=1).err, two[0], "is an input")
     expect(wsi_store.open_store(two[0]).width == 2000, "the store is whole")
 
 

@@ -258,7 +258,7 @@ def test_wrong_folders():
     out = os.path.join(tmp(), "r.h5")
     says(run(H5SPEC, "run", "--live", folder, "-o", out, small(), status=1).err, "not a live page made by h5spec")
     expect(open(os.path.join(folder, "index.html")).read() == "mine", "overwritten")
-    says(run(H5SPEC, "run", "--live", os.path.join(folder, "index.html", "x"), "-o", out, small(), status=1).err, "--live")
+    says(run(H5SPEC, "run", "--live", os.path.join(folder, "index.html", "x"), "-o", out, small(), status=5).err, "--live")
     says(run(H5SPEC, "run", "--live", "x" * 4001, "-o", out, small(), status=1).err, "longer than 4000 bytes")
 
 

@@ -797,8 +797,8 @@ def test_a_full_disk_leaves_nothing():
     for name in ("a.png", "a.overlay.png", "a.csv", "a.geojson", "a.ome.tif"):
         out = tmp()
         p = run("sh", "-c", 'ulimit -f 1; exec "$@"', "sh", H5SPEC, "map", "--feature", "mean", "--blend", "tent", "--cell", "16",
-                "-o", os.path.join(out, name), result, status=1)
-        says(p.err, name)
+                "-o", os.path.join(out, name), result, status=5)
+        says(p.err, name, "ulimit -f")
         expect(os.listdir(out) == [], "%s: %s", name, os.listdir(out))
 
 

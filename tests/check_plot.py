@@ -361,7 +361,7 @@ def test_only_pictures_of_ours_are_overwritten():
     run(H5SPEC, "plot", "-o", path, r)
     expect(bytes_in(path) == first, "equal inputs give equal bytes")
     missing = os.path.join(tmp(), "no-folder")
-    says(run(H5SPEC, "plot", "-o", missing + "/x.svg", r, status=1).err, missing)
+    says(run(H5SPEC, "plot", "-o", missing + "/x.svg", r, status=5).err, missing, "create it first")
 
 
 def test_a_failed_write_keeps_the_old_picture():
