@@ -180,6 +180,10 @@ def test_an_image_of_another_store_goes():
         expect(os.path.exists(image) == (how == "copied"), "%s", how)
         run(H5SPEC, "verify", a)
         expect("image" not in converted(path, "--codec", "zstd", out=out, image=None)[0].err, "said once")
+        zarr(a)  # the command that the message names
+        expect(how != "copied" or bytes_in(labels) == b"mine", "what others keep in it")
+        shutil.rmtree(os.path.dirname(labels), ignore_errors=True)
+        check_image(a)
 
 
 def test_what_others_keep_in_an_image_stays():
@@ -207,7 +211,9 @@ def test_links_and_other_folders_in_the_way():
     os.mkdir(victim)
     put_file(os.path.join(victim, "zarr.json"), b"{}")
     for make in (lambda: os.symlink(victim, image), lambda: put_file(image, b"x"), lambda: os.mkdir(image),
-                 lambda: (os.mkdir(image), os.mkfifo(image + "/zarr.json")), lambda: (os.mkdir(image), os.symlink("/dev/zero", image + "/zarr.json"))):
+                 lambda: (os.mkdir(image), os.mkfifo(image + "/zarr.json")), lambda: (os.mkdir(image), os.symlink("/dev/zero", image + "/zarr.json")),
+                 lambda: (os.mkdir(image), put_file(image + "/zarr.json", b'{"attributes": {}}'), os.mkdir(image + "/labels")),
+                 lambda: (os.mkdir(image), put_file(image + "/.zgroup", b"{}"), os.mkdir(image + "/labels")), lambda: os.makedirs(image + "/0")):
         make()
         says(zarr(a, status=1, timeout=60).err, "exists and is no image of a store; --force replaces it")
         expect(os.path.lexists(image) and os.listdir(victim) == ["zarr.json"], "kept")

@@ -281,13 +281,17 @@ static int get_slide(hid_t o, const struct result *r, unsigned parts, struct res
     return result_get_features(o, p, parts, s, e);
 }
 
-/* For a slide with all its parts. */
+/* For a slide with all its parts. A map that it lacks may be what another program has removed. */
 static int check_data_crc(const struct result_params *p, const struct result_slide *s,
                           struct err *e)
 {
-    return result_data_crc(p, s) == (uint32_t)s->data_crc32
-               ? 0
-               : err_set(e, "it is damaged (data_crc32 does not match); " ERR_MAKE_AGAIN);
+    const char *lacks = NULL;
+    if (result_data_crc(p, s) == (uint32_t)s->data_crc32)
+        return 0;
+    for (int m = 0; m < RESULT_MAPS && !lacks; m++)
+        lacks = s->maps[m].absent ? s->maps[m].kind->name : NULL;
+    return err_set(e, "it is damaged (data_crc32 does not match%s%s); " ERR_MAKE_AGAIN,
+                   lacks ? ", and it lacks " : "", lacks ? lacks : "");
 }
 
 /* --- slides of a table --- */

@@ -40,7 +40,9 @@ static void on_error(const char *module, const char *fmt, va_list ap)
 
 static int failed(struct err *e)
 {
-    return err_blame(e, errno ? err_kind_of(errno) : ERR_DISK, "cannot write the TIFF file: %s",
+    if (errno)
+        return err_write(e, "cannot write the TIFF file%s%s", problem[0] ? ": " : "", problem);
+    return err_blame(e, ERR_DISK, "cannot write the TIFF file: %s",
                      problem[0] ? problem : "the disk is full, or it cannot be written");
 }
 

@@ -54,8 +54,8 @@ def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, fo
     """Makes NAME.ome.zarr beside the store NAME.h5: its path, and whether it was made, or was up to date. Level 0 is
     a hard link to the store, or a symbolic one where the file system has no hard links; `copy`: a copy. `codec` of the
     coarser levels: zstd, or jpeg of the slide's quality, 75 to 90 (None: jpeg if the store keeps JPEG tiles). An image that was made of
-    another store of this name is replaced, and what others keep in its folder, such as labels/, stays; any other folder
-    becomes the image with `force` only.
+    another store of this name is replaced, and what others keep in its folder, such as labels/, stays, also where
+    wsi2h5 removed the image; any other folder becomes the image with `force` only.
 
     All files are made under temporary names beside the store. When all are whole they get their names, zarr.json of the
     image as the last one: until then it says that the image is unfinished. Runs at the same time, on any host, make
@@ -65,7 +65,7 @@ def write_ome_zarr(store: Path, copy: bool = False, codec: str | None = None, fo
     with Store(path, True, None, 0) as s:
         if codec not in (None, *LEVELS):
             raise ValueError("the codec of the coarser levels is one of %s, not %s" % (", ".join(LEVELS), codec))
-        if os.path.lexists(folder) and (os.path.islink(folder) or _content(folder) is None) and not force:
+        if os.path.lexists(folder) and not _may_become_image(folder) and not force:
             raise Refused("%s: exists and is no image of a store; --force replaces it" % folder)
         clean(os.path.dirname(path))
         at = os.stat(path)
@@ -252,6 +252,16 @@ def _content(folder: str) -> Any:
         with open_regular(os.path.join(folder, "zarr.json")) as f:
             return json.loads(f.read(MOST_JSON))["attributes"]["wsi2h5"]["content_crc32"]
     return None
+
+
+def _may_become_image(folder: str) -> bool:
+    """Is it an image of ours, or what wsi2h5 leaves of one: what others keep in it, such as labels/?"""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return False
+    with blaming(folder):
+        names = os.listdir(folder)
+    foreign = any(n == "zarr.json" or n.startswith(".z") or n.isdecimal() for n in names)
+    return _content(folder) is not None or (bool(names) and not foreign)
 
 
 def _is_of(folder: str, s: Store) -> bool:
