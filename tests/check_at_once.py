@@ -263,7 +263,7 @@ def test_a_process_that_cannot_write_a_result_ends_the_run():
     shutil.rmtree(out)
     go_on(pids)
     words, err = p.communicate(timeout=TIMEOUT)
-    expect(p.returncode == 1 and not os.path.exists(out), "status %d: %s", p.returncode, err)
+    expect(p.returncode == 5 and not os.path.exists(out), "status %d: %s", p.returncode, err)
     says(err, os.path.join(out, "s%d.h5" % before), "No such file", "%d done" % before)
     expect([r["status"] for r in json_lines(words)] == before * ["done"] + ["failed"], "%s", words)
 

@@ -904,7 +904,7 @@ def test_parts_of_an_array_job_over_groups_become_results():
 
 @later("ci")
 def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
-    (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda"), h5spec_with("cpu")
+    (slide,), cuda, cpu = slides(1), h5spec_with("cpu, cuda", usable=True), h5spec_with("cpu")
     for program, options, gres, device in (
             (cuda, [], "gpu:1", "cuda"), (cuda, ["--gpus", "2"], "gpu:2", "cuda"), (cuda, ["--gpus", "0"], "none", "cpu"),
             (cuda, ["--h5spec", "--device cpu"], "none", "cpu"),
@@ -920,6 +920,7 @@ def test_a_task_never_holds_a_gpu_while_it_computes_on_the_cpu():
         expect(("built without CUDA" in p.err) == (program == cpu and not options), p.err)
     out = new_out()
     says(Slurm().corpus("run", out, "--gpus", "1", slide, H5SPEC=cpu, status=2).err, "built without CUDA", "--gpus 0")
+    says(Slurm().corpus("run", out, "--h5spec=--device=cuda:0", slide, H5SPEC=cpu, status=2).err, "built without CUDA")
     expect(not os.path.exists(out + "/plan.tsv"), "a run was begun")
     says(local(out, "--gpus", "1", "--h5spec", "--device cpu", slide, status=2, env=dict(TOOLS, H5SPEC=cuda)).err, "contradict")
 

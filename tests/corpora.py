@@ -83,10 +83,11 @@ def at_slide(name, text):
     return at_work(WSI2H5, 'list=$(mktemp); cat >$list; if grep -q %s $list; then %s; fi; exec <$list' % (name, text))
 
 
-def h5spec_with(backends):
-    """h5spec, except for what --version says."""
+def h5spec_with(backends, usable=False):
+    """h5spec, except for what --version says. `usable`: in place of a GPU it takes the CPU."""
+    take = 'for w; do shift; case $w in cuda*) w=cpu;; --device=cuda*) w=--device=cpu;; esac; set -- "$@" "$w"; done\n' if usable else ""
     return wrapper('''[ "$1" != --version ] || { echo "h5spec 0"; echo "backends: %s; vectors"; exit 0; }
-exec %s "$@"''' % (backends, H5SPEC))
+%sexec %s "$@"''' % (backends, take, H5SPEC))
 
 
 def library(name):
