@@ -4,8 +4,9 @@
  *
  *   jpeg_tiles SLIDE            writes u8 [tiles][rows][cols][3] to stdout, in the tiles' order
  *   jpeg_tiles SLIDE own        the same; libjpeg finds out itself which colours a stream has
- *   jpeg_tiles SLIDE luma       writes i16 [blocks][10] instead: of each luma block the first ten
- *                               coefficients in zigzag order, as they are quantised
+ *   jpeg_tiles SLIDE luma       writes i16 [blocks][10] instead: of each luma block that lies wholly
+ *                               on the slide the first ten coefficients in zigzag order, as they
+ *                               are quantised
  *   jpeg_tiles SLIDE time N     decodes all tiles N times at 1/8; prints the seconds of the best
  *
  * Independent of the code under test: libtiff and libjpeg only. Missing tiles are left out.
@@ -21,7 +22,7 @@
 
 struct slide {
     void *tables;
-    uint32_t tables_bytes, tiles, cols, rows;
+    uint32_t tables_bytes, tiles, cols, rows, wide, high;
     int ycbcr, own;
     unsigned char **bytes; /* [tiles] */
     size_t *n;
@@ -45,6 +46,8 @@ static int read_slide(struct slide *s, const char *path)
     TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &photometric);
     TIFFGetField(t, TIFFTAG_TILEWIDTH, &s->cols);
     TIFFGetField(t, TIFFTAG_TILELENGTH, &s->rows);
+    TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &s->wide);
+    TIFFGetField(t, TIFFTAG_IMAGELENGTH, &s->high);
     if (TIFFGetField(t, TIFFTAG_JPEGTABLES, &s->tables_bytes, &tables) && s->tables_bytes)
         s->tables = memcpy(must(malloc(s->tables_bytes)), tables, s->tables_bytes);
     s->ycbcr = photometric == PHOTOMETRIC_YCBCR;
@@ -102,11 +105,21 @@ static int put_luma(struct jpeg_decompress_struct *d, const struct slide *s, uin
     static const int zigzag[10] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24};
     open_tile(d, s, k);
     jvirt_barray_ptr *all = jpeg_read_coefficients(d);
+    const uint32_t across = (s->wide + s->cols - 1) / s->cols;
+    const uint32_t left = k % across * s->cols, top = k / across * s->rows;
+    const uint32_t step_x =
+        DCTSIZE * (uint32_t)(d->max_h_samp_factor / d->comp_info->h_samp_factor);
+    const uint32_t step_y =
+        DCTSIZE * (uint32_t)(d->max_v_samp_factor / d->comp_info->v_samp_factor);
     int16_t out[10];
     int bad = 0;
     for (JDIMENSION y = 0; y < d->comp_info->height_in_blocks; y++) {
+        if (top + (y + 1) * step_y > s->high)
+            break;
         JBLOCKARRAY row = d->mem->access_virt_barray((j_common_ptr)d, all[0], y, 1, FALSE);
         for (JDIMENSION x = 0; x < d->comp_info->width_in_blocks; x++) {
+            if (left + (x + 1) * step_x > s->wide)
+                break;
             for (int z = 0; z < 10; z++)
                 out[z] = row[0][x][zigzag[z]];
             bad |= fwrite(out, sizeof out, 1, stdout) != 1;
