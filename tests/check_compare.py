@@ -242,7 +242,7 @@ def test_identical_is_said_of_all_that_a_report_reads():
         path = os.path.join(tmp("store"), "slide.h5")
         run(WSI2H5, "-q", "-o", path, *options, whole)
         names[name] = spectrum(path)
-    for name, identical, words in (("same", True, ()), ("codec", True, ()), ("tissue", False, ("tissue, tissue_fraction", "window_tissue, spectra, quantiles")),
+    for name, identical, words in (("same", True, ()), ("codec", True, ()), ("tissue", False, ("tissue, tissue_fraction", "window_tissue, window_row_step, window_column_step, spectra, quantiles")),
                                    ("mpp", False, ("mpp_x, mpp_y",))):
         for a, b in ((names["same"], names[name]), (names[name], names["same"])):
             (s,) = compare(a, b)["slides"]
