@@ -15,10 +15,10 @@ BOX = {"type": "Feature", "properties": {"classification": {"name": "Tumor"}},
        "geometry": {"type": "Polygon", "coordinates": [[[60, 60], [700, 60], [700, 560], [60, 560], [60, 60]]]}}
 # what selects windows and what changes them; every pair is run. The device chooses the kernel of a pair
 BAD = ("--tissue-fraction", "0.6", "--size", "1000x800", "--tile", "160", "--garbage", "3,2", "--garbage", "0,4", "--missing", "5,0")
-SELECTED = ((), ("--roi",), ("--roi", "--roi-class", "--min-roi"), ("--tissue-only",), ("--tissue-only", "--min-tissue"),
+SELECTED = ((), ("--roi",), ("--roi", "--roi-class", "--min-roi"), ("--roi", "--no-bounds"), ("--tissue-only",), ("--tissue-only", "--min-tissue"),
             ("--skip-damaged",), ("--groups",), ("--roi", "--tissue-only", "--skip-damaged", "--groups"))
 CHANGED = ((), ("--window", "--stride"), ("--stride",), ("--sigma",), ("--taper",), ("--range",), ("--bins",))
-VALUES = {"--min-roi": ("0.9",), "--roi-class": ("Tumor",), "--tissue-only": (), "--min-tissue": ("0.9",), "--skip-damaged": (),
+VALUES = {"--min-roi": ("0.9",), "--roi-class": ("Tumor",), "--no-bounds": (), "--tissue-only": (), "--min-tissue": ("0.9",), "--skip-damaged": (),
           "--groups": ("2-3",), "--window": ("128",), "--stride": ("100",), "--sigma": ("0",), "--taper": ("hann",),
           "--range": ("20:100",), "--bins": ("400",)}
 # options that change no window
