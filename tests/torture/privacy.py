@@ -153,12 +153,12 @@ def one_corpus(t, anonymous, codec):
     if sum(colour in profile_of(path) for path in stores) < 2:  # of the Aperio and of the DICOM slide
         t.bad("the colour tags of an ICC profile have changed")
     result = os.path.join(out, "result.h5")
-    collect(sinks, "h5spec run", run([H5SPEC, "run", "--device", "cpu", "--duplicates", "count", "--json", "-o", result, *stores]))
+    collect(sinks, "h5spec run", run([H5SPEC, "run", "--device", "cpu", "--duplicates", "count", "--mix-mpp", "--json", "-o", result, *stores]))
     for argv in (["info"], ["info", "--json"], ["info", "--csv"], ["info", "--histogram"], ["verify"]):
         collect(sinks, "h5spec " + " ".join(argv), run([H5SPEC, *argv, result] + (stores if argv == ["info"] else [])))
     for argv in (["plot", "-o", os.path.join(out, "plot.svg"), result], ["report", "-o", os.path.join(out, "report.html"), result],
                  ["map", "--format", "all", "-o", os.path.join(out, "maps"), result], ["compare", result, result],
-                 ["run", "--device", "cpu", "--duplicates", "count", "--live", os.path.join(out, "live"), "-o", os.path.join(out, "live.h5"), *stores],
+                 ["run", "--device", "cpu", "--duplicates", "count", "--mix-mpp", "--live", os.path.join(out, "live"), "-o", os.path.join(out, "live.h5"), *stores],
                  ["lookup", *stores], ["lookup", "--json", *stores]):
         ran = run([H5SPEC, *argv])
         if ran.status:
@@ -264,7 +264,7 @@ def collect_corpus(t, sinks, slides):
         sinks["corpus: " + name] = everything_in(path)
         if not name.endswith((".h5", ".html")):
             may.append("corpus: " + name)
-    if not any(name.startswith("logs/") for name in found) or not any(name.endswith("corpus.h5") for name in found):
+    if not any(name.startswith("logs/") for name in found) or not any(re.fullmatch(r"corpus.*\.h5", name) for name in found):
         t.bad("the corpus has no logs or no result: %s: %s", sorted(found), ran.err[-300:])
     return may
 
