@@ -175,6 +175,9 @@ LEAST_BLACK = 0.001      # share of the thumbnail: with less black and gray than
 GRAY_OF_STAIN = 0.08     # the same: dark nuclei and brown stain cover up to 0.06 of immunostained pictures; more means lost tiles
 GRAIN = 0.5              # share of the glass's variation that is noise from pixel to pixel: below this it is shading
 BLOCK, BLOCK_OFF = 8, 0.02    # px, and a share: blocks of a codec have periods of 8, 16, 24 ... px, within the error of measuring
+EARLIER_GRID = 0.5       # share of the glass whose greatest steps are at one place of 8 px (glass_grid): above it these are the borders
+                         # of an earlier JPEG's blocks. Crops 4 px beside the grid had 0.91 to 0.98, a slide and its crops on the grid
+                         # 0.04 to 0.08
 TILES = (128, 240)       # px: older results do not have the size of the tiles; most are a multiple of these
 # Enlarged by software: robust z and dB of lost detail of 4 px, the least MAD (dB), and the part of that loss that detail of 7 px may
 # have; any lens takes more from it.

@@ -8,8 +8,8 @@ pass        nothing of that
 import math
 from dataclasses import dataclass
 
-from .numbers import (BLACK, BLOCK, BLOCK_OFF, BY_NAME, DENSE, DOUBTFUL_TISSUE, ENLARGED_DB, ENLARGED_MAD, ENLARGED_PART, ENLARGED_Z, FLAG,
-                      FLAGS, GRAIN, GRAY_OF_STAIN, LEAST, LEAST_BLACK, MOTION_ALONE, MOTION_LOST, MOTION_PART, NUMBERS, OF_MAP, OF_SLIDE,
+from .numbers import (BLACK, BLOCK, BLOCK_OFF, BY_NAME, DENSE, DOUBTFUL_TISSUE, EARLIER_GRID, ENLARGED_DB, ENLARGED_MAD, ENLARGED_PART,
+                      ENLARGED_Z, FLAG, FLAGS, GRAIN, GRAY_OF_STAIN, LEAST, LEAST_BLACK, MOTION_ALONE, MOTION_LOST, MOTION_PART, NUMBERS, OF_MAP, OF_SLIDE,
                       SHARPNESS, TILES, USUAL_GLASS)
 from .places import Place
 from .texts import counted, cut
@@ -103,6 +103,18 @@ class Slide:
         """Does another number name the cause of what the finest detail is like?"""
         return any(self.flag[m.name] > 0 and not m.sharpness and m.name not in ("blurred_share", "tissue_fraction") for m in FLAGS)
 
+    @property
+    def has_earlier_grid(self):
+        """Do the borders of an earlier JPEG's blocks show, beside those of this one?"""
+        return self.v["glass_grid"] > EARLIER_GRID
+
+    def scanner_remedy(self, remedy):
+        """What helps against a cause in the scanner. A file that was compressed before is not the scanner's own: what happened to it comes
+        first."""
+        if self.has_earlier_grid or self.v["jpeg_twice"] > BY_NAME["jpeg_twice"].most:
+            return "the file was compressed before, so look at the scanner's own file first"
+        return remedy
+
     def says_blur(self, name):
         """Does this number say that it is not sharp?"""
         return name == "blurred_share" or name in SHARPNESS and self.z[name] < 0
@@ -191,8 +203,9 @@ def _blurred(s, m, excess, places):
 def _gray(s, m, excess, places):
     if s.flag["colourless_share"] > 0:
         return []
-    what = ("black: lost tiles or a black pen; scan it again if it is no pen" if s.v["gray_low"] < BLACK else
-            "gray: lost tiles, dust or a bubble; clean it and scan it again")
+    what = ("black: lost tiles or a black pen; if it is no pen, compare the file with the scanner's own, and scan it again"
+            if s.v["gray_low"] < BLACK else
+            "gray: lost tiles, dust or a bubble; compare the file with the scanner's own, or clean the slide and scan it again")
     return [Reason(REVIEW, excess + OF_CAUSE, "areas without any colour, %s of the slide, %s" % (shown(m.name, s.v[m.name]), what), m.picture)]
 
 
@@ -205,9 +218,9 @@ def _light(s, m, excess, places):
     """All channels of the glass change alike with the exposure."""
     step, at = s.v["light"], s.v["light_at"]
     across, tint = math.isnan(at[0]), max(step) - min(step) > s.v[m.name] / 2
-    text = "the glass is %s on the %s by %.0f levels: the %s changed during the scan; scan it again" % (
+    text = "the glass is %s on the %s by %.0f levels: the %s changed during the scan; %s" % (
         "of another colour" if tint else "brighter" if step[0] + step[1] + step[2] > 0 else "darker", "lower part" if across else "right",
-        s.v[m.name], "white balance" if tint else "exposure")
+        s.v[m.name], "white balance" if tint else "exposure", s.scanner_remedy("scan it again"))
     return [Reason(REVIEW, excess + OF_CAUSE, text, m.picture, Place(0.5, float(at[1])) if across else Place(float(at[0]), 0.5))]
 
 
@@ -236,8 +249,12 @@ def _twice(s, m, excess, places):
 
 def _glass_lines(s, m, excess, places):
     along = "rows" if s.v["glass_rows"] > s.v["glass_columns"] else "columns"
-    return [Reason(REVIEW, excess + OF_CAUSE, "lines along the %s on the glass: line camera or stage of the scanner; send the scanner to "
-                   "service if other slides have them (%s of the glass)" % (along, shown(m.name, s.v[m.name])), m.picture)]
+    if math.isnan(s.v["glass_grid"]):    # of an earlier version
+        what = "an earlier compression on another grid, or the scanner; convert and run it again, which tells these apart"
+    else:
+        what = s.scanner_remedy("line camera or stage of the scanner; send the scanner to service if other slides of its own have them")
+    return [Reason(REVIEW, excess + OF_CAUSE, "lines along the %s on the glass: %s (%s of the glass)" % (along, what, shown(m.name, s.v[m.name])),
+                   m.picture)]
 
 
 def _glass(s, m, excess, places):
@@ -246,7 +263,8 @@ def _glass(s, m, excess, places):
         return _unusual(s, m, excess, places)
     if s.flag["glass_lines"] > 0:
         return []
-    what = ("the glass is noisier than that of the others: sensor, too little light, or oblique lines" if s.v["glass_grain"] >= GRAIN else
+    what = ("the glass is less even than that of the others: compressed before, on another grid" if s.has_earlier_grid else
+            "the glass is noisier than that of the others: sensor, too little light, or oblique lines" if s.v["glass_grain"] >= GRAIN else
             "the glass is less even than that of the others: shading of fields, or coarse noise")
     return [Reason(REVIEW, excess + OF_CAUSE, "%s (%s)" % (what, s.beside_usual(m.name)), m.picture)]
 
@@ -258,13 +276,18 @@ def _lines(s, m, excess, places):
     if math.floor(blocks + 0.5) >= 1 and abs(blocks - math.floor(blocks + 0.5)) < BLOCK_OFF * blocks:
         return [Reason(PASS, OF_NOTE, "compressed in blocks of %.0f px, which show in the picture" % period)]
     um = " (%.2g um)" % (period * s.v["um"]) if s.v["um"] > 0 else ""
-    return [Reason(REVIEW, excess + OF_CAUSE, "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: line camera or stage "
-                   "of the scanner, or cracks; send the scanner to service if other slides have it" % (
-                       period, um, direction(s.v["lines_deg"]), s.v[m.name]))]
+    return [Reason(REVIEW, excess + OF_CAUSE, "a pattern of lines every %.3g px%s, %s, %.1f dB above its surroundings: resized by "
+                   "software, line camera or stage of the scanner, or cracks; %s" % (
+                       period, um, direction(s.v["lines_deg"]), s.v[m.name],
+                       s.scanner_remedy("send the scanner to service if other slides of its own have it")))]
+
+
+OF_TILES = "tiles of the file's compression show in the picture"
 
 
 def _seams(s, m, excess, places):
-    words, at, of_tiles = [], [0.5, 0.5], True
+    """Results of an earlier version do not know which seams are of tiles."""
+    words, at, of_tiles = [], [0.5, 0.5], math.isnan(s.v["tile_seam_rows"] + s.v["tile_seam_columns"])
     for k, (what, axis, size, tile) in enumerate((("column", "x", "width", "chunk_cols"), ("row", "y", "height", "chunk_rows"))):
         n, px, ends = s.v["seam_%ss" % what], s.v["seam_%s_px" % axis], s.v[tile]
         if not n > 0:
@@ -274,14 +297,15 @@ def _seams(s, m, excess, places):
         at[k] = px / s.v[size]
         of_tiles &= px > 0 and any((int(px) + 1) % t == 0 for t in ((int(ends),) if ends > 0 else TILES))
     if of_tiles:
-        return [Reason(PASS, OF_NOTE, "tiles of the file's compression show in the picture")]
+        return [Reason(PASS, OF_NOTE, OF_TILES)]
     return [Reason(REVIEW, excess + OF_CAUSE, "straight edges through the tissue along %s: seams of stitched fields, cracks or lost tiles; "
-                   "scan it again" % ", and ".join(words), m.picture, Place(*at))]
+                   "%s" % (", and ".join(words), s.scanner_remedy("scan it again")), m.picture, Place(*at))]
 
 
 def _motion(s, m, excess, places):
     return [Reason(REVIEW, excess + OF_CAUSE, "motion or a colour fringe: detail is weaker %s than across (%.1f dB, usually %.1f): the stage "
-                   "shook or the slide moved; scan it again" % (direction(s.v["direction_deg"]), s.v[m.name], s.usual[m.name]))]
+                   "shook or the slide moved; %s" % (direction(s.v["direction_deg"]), s.v[m.name], s.usual[m.name],
+                                                     s.scanner_remedy("scan it again")))]
 
 
 def _unusual(s, m, excess, places):
@@ -377,6 +401,12 @@ def _of_lacks(s, params, limits, failed, places):
                           OF_SLIDE))
     if math.isnan(tissue):
         why.append(Reason(PASS, OF_NOTE, "there is no tissue map: sharpness is that of all places"))
+    if v["tile_seam_rows"] + v["tile_seam_columns"] > BY_NAME["seams"].most:
+        why.append(Reason(PASS, OF_NOTE, OF_TILES, OF_SLIDE))
+    if s.has_earlier_grid:
+        why.append(Reason(PASS, OF_NOTE, "compressed before, on another grid of blocks: cut out of a JPEG slide, or tiled anew", OF_SLIDE))
+    if not v["brightfield"]:
+        why.append(Reason(PASS, OF_NOTE, "no bright background (fluorescence?): stain, ink, light and glass are not judged"))
     if v["windows"] > 0 and math.isnan(v["focus_p50"]):
         pieces = not math.isnan(s.z["pieces_sharp"])
         why.append(Reason(PASS if pieces or limits else NOT_JUDGED, OF_NOTE, "sharpness is %s: no place is half tissue" % (

@@ -11,11 +11,11 @@ SHARP_LOW, SHARP_STEP, SHARP_BINS = -60.0, 0.2, 350    # focus_db of windows of 
 OCTAVES = 7
 
 # Columns of a table; what a table lacks is not known.
-STORED = """width height level windows windows_missing windows_damaged tiles_damaged group_count mpp_x mpp_y downsample objective_power
+STORED = """width height level windows windows_damaged tiles_missing tiles_damaged group_count mpp_x mpp_y downsample objective_power
     chunk_rows chunk_cols tissue_fraction jpeg_quality jpeg_twice mean_db std_db focus_p50 sharp_p50 sharp_p05 fine_p50 gray_low gray_high
     lines_db lines_period_px lines_deg direction_db direction_deg detail_4px_db detail_7px_db seam_rows seam_columns seam_y_px seam_x_px
-    glass_gray glass_range glass_std glass_rows glass_columns glass_grain stain_density stain_hue gray_share ink_share colourless_share
-    pieces_sharp bounds_x bounds_y""".split()
+    tile_seam_rows tile_seam_columns glass_gray glass_range glass_std glass_rows glass_columns glass_grain glass_grid stain_density stain_hue
+    gray_share ink_share colourless_share pieces_sharp bounds_x bounds_y""".split()
 ROWS = {"light_step": ("light", 3), "light_step_at": ("light_at", 2), "spectrum_octaves": ("octaves", 4)}
 OF_STORE = {"tissue_fraction", "jpeg_twice", "jpeg_quality", "glass_std", "glass_range", "glass_lines", "glass_gray"}
 BLOCK = 1024    # histograms that are in memory as 64-bit integers
@@ -71,6 +71,9 @@ def _read_columns(table, p):
         c[ours] = table[name][:] if name in table else np.full((n, wide), NAN)
     c["names"] = [text_of(x) for x in table["name"][:]]
     c["vendor"] = [text_of(x) for x in table["vendor"][:]]
+    # tables of earlier versions do not say it: fluorescence got no tissue map
+    background = [text_of(x) for x in table["background"][:]] if "background" in table else n * [""]
+    c["brightfield"] = np.array([x != "dark" if x else not np.isnan(tissue) for x, tissue in zip(background, c["tissue_fraction"])], bool)
     c["sums"] = table["profile_sums"][:]
     c["sharp"] = table["sharpness"][:]
     c["cdf"] = np.zeros((n, p.bins), np.float32)
@@ -104,8 +107,11 @@ def _derive(p, c, missing):
     c["detail_fall_db"] = c["detail_4px_db"] - c["detail_7px_db"]
     c["seams"] = c["seam_rows"] + c["seam_columns"]
     c["jpeg_quality"] = np.where(c["jpeg_quality"] > 0, c["jpeg_quality"], NAN)
-    # what was never scanned is white, and its edges are no steps of the light
-    c["light_step"] = np.where(c["windows_missing"] == 0, np.fmax.reduce(np.abs(c["light"]), axis=1), NAN)
+    # what was never scanned is of one colour, and its edges are no steps of the light; the thumbnail shows it whichever windows count
+    whole = ~(c["tiles_missing"] > 0)
+    c["light_step"] = np.where(whole, np.fmax.reduce(np.abs(c["light"]), axis=1), NAN)
+    for name in ("gray_low", "gray_high"):
+        c[name] = np.where(whole & c["brightfield"], c[name], NAN)
     c["downsample"] = np.where(c["downsample"] > 0, c["downsample"], 1)
     with np.errstate(all="ignore"):
         um = np.sqrt(c["mpp_x"] * c["mpp_y"]) * c["downsample"]
