@@ -163,6 +163,8 @@ static int put_colour_conflict(struct convert *c, struct err *e)
 static int put_past(struct convert *c, struct err *e)
 {
     const struct jpeg_history *p = &c->history;
+    if (c->decoders && convert_history(c, e))
+        return -1;
     return p->tiles
                ? store_put_jpeg(c->writer, p->quality, p->subsampling, jpeg_history_twice(p), e)
                : 0;
@@ -257,6 +259,7 @@ static void close_buffers(struct convert *c)
     c->codecs = NULL;
     c->decoders = NULL;
     c->history = (struct jpeg_history){0};
+    memset(c->sampled, 0, sizeof c->sampled);
     c->items = NULL;
     c->next = c->done = 0;
 }
@@ -332,8 +335,8 @@ static double least_bytes(const struct store_info *i, const struct tissue *only)
     int64_t stored = 0;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t col = 0; col < columns; col++)
-            stored += !only || tissue_any(only, col * i->chunk_cols, row * i->chunk_rows,
-                                          i->chunk_cols, i->chunk_rows);
+            stored += !only || tissue_count(only, col * i->chunk_cols, row * i->chunk_rows,
+                                            i->chunk_cols, i->chunk_rows);
     const double pixels = (double)stored * (double)store_chunk_bytes(i);
     const double packed = 4.0 * (double)i->source_bytes * (double)stored / (double)(columns * rows);
     if (i->codec->id == CODEC_NONE)

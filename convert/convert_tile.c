@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SAMPLE_TILES = 64 /* tiles that are looked at to learn how a slide was compressed */
-};
-
 /* Beyond the slide's edge a tile holds whatever its encoder wrote there. Makes that white. */
 static void blank_padding(const struct store_info *i, struct tile_task *it)
 {
@@ -157,31 +153,40 @@ static int keep_tile(const struct convert *c, struct tile_task *it, int thread, 
     return 0;
 }
 
-/* Is the tile one of SAMPLE_TILES that lie evenly among all? */
-static bool is_in_sample(const struct convert *c, const struct tile_task *it)
+/* So many points lie evenly among `all` things: the number of the first one that is not before
+ * thing k. */
+static int64_t point_from(int points, int64_t k, int64_t all)
 {
-    const int64_t all = c->columns * c->rows, k = it->row * c->columns + it->col;
-    return all <= SAMPLE_TILES || k == 0 ||
-           k * SAMPLE_TILES / all != (k - 1) * SAMPLE_TILES / all; /* tiles: at most 2^40 */
+    return (k * points + all - 1) / all; /* tiles: at most 2^40; cells: 2^50 */
 }
 
-/* How a JPEG tile was compressed, and its blocks. */
-static int measure_history(const struct convert *c, struct tile_task *it, int thread, struct err *e)
+/* Where the tile's numbers are in c->sampled, if it is one of SAMPLE_TILES that lie evenly among
+ * all; else -1. */
+static int64_t place_in_sample(const struct convert *c, const struct tile_task *it)
+{
+    const int64_t all = c->columns * c->rows, k = it->row * c->columns + it->col;
+    const int64_t point = point_from(SAMPLE_TILES, k, all);
+    return point < point_from(SAMPLE_TILES, k + 1, all) ? point : -1;
+}
+
+/* How a JPEG tile was compressed. `read`: it->chunk is to be read. */
+static int measure_history(const struct convert *c, struct tile_task *it, int thread, bool read,
+                           struct jpeg_blocks *blocks, struct err *e)
 {
     struct err why = {0};
     const struct part p = part_of(&c->info, it);
-    enum store_status status = it->status;
+    enum store_status status;
     it->history = (struct jpeg_history){0};
-    if (c->info.codec->id != CODEC_JPEG) {
+    if (read) {
         const int r = c->slide->reader->read_kept(c->slide, thread, it->col, it->row, &it->chunk,
                                                   NULL, &status, e);
         if (r || status != STORE_WHOLE)
             return r < 0 ? -1 : 0;
     }
     const int r = jpeg_history_add(&it->history, c->decoders[thread], &it->chunk, p.cols, p.rows,
-                                   &it->glass.blocks, &why);
-    if (r)
-        it->glass.blocks.cols = 0;
+                                   blocks, &why);
+    if (r && blocks)
+        blocks->cols = 0;
     return r == JPEG_NO_MEMORY ? err_copy(e, &why) : 0;
 }
 
@@ -192,11 +197,14 @@ static int measure_sample(const struct convert *c, struct tile_task *it, int thr
     const int channels = (int)c->info.channels;
     enum store_status status = it->status;
     it->glass.blocks.cols = it->glass.blocks.rows = 0;
-    if (it->status != STORE_WHOLE || !is_in_sample(c, it))
+    if (it->status != STORE_WHOLE || place_in_sample(c, it) < 0)
         return 0;
     if (c->decoders)
-        return measure_history(c, it, thread, e) || glass_add(&it->glass, p.cols, p.rows, e) ? -1
-                                                                                             : 0;
+        return measure_history(c, it, thread, c->info.codec->id != CODEC_JPEG, &it->glass.blocks,
+                               e) ||
+                       glass_add(&it->glass, p.cols, p.rows, e)
+                   ? -1
+                   : 0;
     if (c->info.codec->keeps && c->slide->reader->read(c->slide, thread, it->col, it->row, channels,
                                                        it->pixels, &status, e))
         return -1;
@@ -240,8 +248,8 @@ static int work(void *ctx, void *slot, int thread, struct err *e)
     it->bytes = 0;
     it->history.tiles = 0;
     it->glass.n = 0;
-    if (c->o->tissue_only && !tissue_any(&c->tissue, it->col * i->chunk_cols,
-                                         it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
+    if (c->o->tissue_only && !tissue_count(&c->tissue, it->col * i->chunk_cols,
+                                           it->row * i->chunk_rows, i->chunk_cols, i->chunk_rows))
         return 0;
     stop_library_begin();
     const int bad = i->codec->keeps ? keep_tile(c, it, thread, e) : pack_tile(c, it, thread, e);
@@ -268,8 +276,9 @@ static int sink(void *ctx, void *slot, struct err *e)
     if (c->tissue_origin == TISSUE_TILES && it->status != STORE_LEFT_OUT &&
         tissue_add(&c->tissue, &it->sums, e))
         return -1;
-    if (is_in_sample(c, it)) {
-        jpeg_history_join(&c->history, &it->history);
+    const int64_t place = place_in_sample(c, it);
+    if (place >= 0) {
+        c->sampled[place] = it->history;
         if (glass_join(&c->glass, &it->glass, e))
             return -1;
     }
@@ -289,5 +298,74 @@ static int most(void *ctx)
 int convert_tiles(struct convert *c, struct err *e)
 {
     static const struct pipe_ops ops = {.source = source, .work = work, .sink = sink, .most = most};
+    return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
+}
+
+/* --- a sample of the tissue --- */
+
+/* What a tile weighs: glass around the tissue must not count. Without tissue, or a map of it, all
+ * tiles are alike. */
+static int64_t cells_of(const struct convert *c, int64_t tile)
+{
+    const struct store_info *i = &c->info;
+    return c->tissue.none || c->tissue.fraction <= 0
+               ? 1
+               : tissue_count(&c->tissue, tile % c->columns * i->chunk_cols,
+                              tile / c->columns * i->chunk_rows, i->chunk_cols, i->chunk_rows);
+}
+
+/* The next tile that has one of TISSUE_SAMPLE points that lie evenly among the cells of tissue. */
+static int source_of_tissue(void *ctx, void *slot, int64_t number, struct err *e)
+{
+    struct convert *c = ctx;
+    struct tile_task *it = slot;
+    (void)number;
+    if (stop_check(e))
+        return -1;
+    for (bool found = false; !found; c->next++) {
+        if (c->next == c->columns * c->rows)
+            return PIPE_END;
+        const int64_t before = c->cells_before;
+        c->cells_before += cells_of(c, c->next);
+        found = point_from(TISSUE_SAMPLE, before, c->cells) <
+                point_from(TISSUE_SAMPLE, c->cells_before, c->cells);
+        it->col = c->next % c->columns;
+        it->row = c->next / c->columns;
+    }
+    return PIPE_ITEM;
+}
+
+/* Tiles of the sample of all tiles are known. */
+static int work_on_tissue(void *ctx, void *slot, int thread, struct err *e)
+{
+    const struct convert *c = ctx;
+    struct tile_task *it = slot;
+    const int64_t place = place_in_sample(c, it);
+    if (place >= 0 && c->sampled[place].tiles > 0) {
+        it->history = c->sampled[place];
+        return 0;
+    }
+    stop_library_begin();
+    const int bad = measure_history(c, it, thread, true, NULL, e);
+    stop_library_end();
+    return bad;
+}
+
+static int sink_of_tissue(void *ctx, void *slot, struct err *e)
+{
+    struct convert *c = ctx;
+    const struct tile_task *it = slot;
+    (void)e;
+    jpeg_history_join(&c->history, &it->history);
+    return 0;
+}
+
+int convert_history(struct convert *c, struct err *e)
+{
+    static const struct pipe_ops ops = {
+        .source = source_of_tissue, .work = work_on_tissue, .sink = sink_of_tissue, .most = most};
+    c->next = c->cells = c->cells_before = 0;
+    for (int64_t k = 0; k < c->columns * c->rows; k++)
+        c->cells += cells_of(c, k);
     return pipe_run(&ops, c, c->items, sizeof *c->items, c->depth, c->o->threads, e);
 }

@@ -13,6 +13,11 @@
 #include "convert/tile/scan_traits.h"
 #include "convert/tissue/tissue.h"
 
+enum {
+    SAMPLE_TILES = 64,  /* of all, which show its glass */
+    TISSUE_SAMPLE = 32, /* at most, with tissue, which show how it was compressed */
+};
+
 /* The source of the tissue map. */
 enum tissue_origin {
     TISSUE_OVERVIEW, /* as few pixels as possible (overview.h), before the tiles */
@@ -49,11 +54,13 @@ struct convert {
     uint8_t *mask; /* the tissue map from outside, or NULL */
     enum tissue_origin tissue_origin;
     int64_t columns, rows, next, done; /* tiles */
+    int64_t cells, cells_before;       /* of tissue, in all tiles; in those before `next` */
     struct codec_work **codecs;        /* [threads] */
     struct jpeg_decoder **decoders;    /* [threads], for `history`; NULL: the tiles are not JPEG */
-    struct jpeg_history history;       /* of a sample of the tiles */
-    struct glass glass;                /* of the same */
-    struct jpeg_chunk flat;            /* kept tiles: a chunk of the background's colour */
+    struct glass glass;                /* of a sample of all tiles */
+    struct jpeg_history sampled[SAMPLE_TILES]; /* of each of the same */
+    struct jpeg_history history;               /* of a sample of the tissue */
+    struct jpeg_chunk flat;                    /* kept tiles: a chunk of the background's colour */
     char other[sizeof((struct store_info *)0)->codec_reason]; /* why codec jpeg has failed */
     struct tile_task *items;                                  /* [depth] */
     int depth;
@@ -63,5 +70,7 @@ struct convert {
 
 /* Puts all tiles into the store, in order. Sets c->other if a tile cannot be kept. */
 int convert_tiles(struct convert *c, struct err *e);
+/* Fills in c->history, when the tissue map is known: the tiles are JPEG. */
+int convert_history(struct convert *c, struct err *e);
 
 #endif

@@ -1,11 +1,13 @@
 """Reasons that accuse a scanner, a laboratory or a slide, from pixels to the words: true ones, and good slides that resemble them."""
 import csv
+import io
 
 import h5py
 import numpy as np
+from PIL import Image
 
 from lib import *
-from tiffpatch import write_tiled
+from tiffpatch import Pages, cut, jpeg_of, write_tiled
 
 
 def slide_of(picture, name="picture.tif", **how):
@@ -207,6 +209,31 @@ def test_borders_of_tiles_are_left_out_before_seams_are_counted():
         both[:, at:] = np.roll(both[:, at:], 23, 0)
     row, attributes = numbers(both)
     expect(int(row["seams"]) > 2 and attributes["seam_x_px"] in (299, 699, 1099, 1899) and row["verdict"] == "review", "%s, %s", row, attributes)
+
+
+# --- compressed twice ---
+
+
+def saved_twice(picture, at, tiles):
+    """A slide of `tiles` x `tiles` JPEG tiles of 128 px, which were JPEGs before. The picture begins at tile (at, at), around it is noisy glass."""
+    def saved(pixels):
+        return jpeg_of(Image.open(io.BytesIO(jpeg_of(pixels, 70))), 80)
+    glass, n = jpeg_of(np.rint(np.random.default_rng(5).normal(243, 2, (128, 128, 1)).repeat(3, 2)).astype(np.uint8), 80), len(picture) // 128
+    parts = tiles * tiles * [glass]
+    for k, tile in enumerate(cut(np.clip(np.rint(picture), 0, 255).astype(np.uint8), (128, 128))):
+        parts[(at + k // n) * tiles + at + k % n] = saved(tile)
+    tags = {259: (3, [7]), 262: (3, [6]), 530: (3, [2, 2])}
+    return Pages().add((128 * tiles, 128 * tiles), (128, 128), parts, tags).save(os.path.join(tmp(), "saved%d.tif" % tiles))
+
+
+def test_glass_hides_no_earlier_compression():
+    """64 tiles of the whole scan were looked at: of a scan that is mostly glass they were glass."""
+    found = []
+    for at, tiles, options in ((0, 8, ()), (3, 16, ()), (17, 32, ()), (5, 32, ("--codec", "none", "-j", "1")), (11, 32, ("--gray",)), (17, 48, ("-j", "3"))):
+        _, attributes = judged(store(saved_twice(on_glass(1024, 1024), at, tiles), *options))
+        found.append((attributes["jpeg_twice"], attributes["jpeg_quality"], attributes["jpeg_subsampling"]))
+    expect(found[0][0] > 0.3 and found[0][1:] == (80, "4:2:0"), "%s", found)
+    expect(all(abs(f[0] - found[0][0]) < 0.02 and f[1:] == found[0][1:] for f in found), "%s", found)
 
 
 # --- dark glass ---

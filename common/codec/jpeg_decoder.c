@@ -513,11 +513,11 @@ int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, int64_t c
         return failed(d, "", e);
     jpeg_mem_src(&d->jpeg, d->padded, (unsigned long)(n + PADDING));
     jpeg_read_header(&d->jpeg, TRUE);
-    if (make_blocks(&d->jpeg, b, gray_components(&d->jpeg))) {
+    if (b && make_blocks(&d->jpeg, b, gray_components(&d->jpeg))) {
         err_memory(e);
         return JPEG_NO_MEMORY;
     }
-    count_luma(&d->jpeg, cols, rows, c, b, gray_components(&d->jpeg));
+    count_luma(&d->jpeg, cols, rows, c, b, b ? gray_components(&d->jpeg) : 0);
     return 0;
 }
 

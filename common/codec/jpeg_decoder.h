@@ -85,8 +85,8 @@ struct jpeg_blocks {
     struct jpeg_block *of;    /* [rows][cols]; room for `room` */
 };
 /* Adds the blocks that lie wholly in the first cols x rows px of a whole file (JPEG_MARKED) that
- * jpeg_decode finds whole, and describes all blocks. 0, JPEG_DAMAGED or JPEG_NO_MEMORY; then some
- * may have been added. */
+ * jpeg_decode finds whole, and describes all blocks if b is not NULL. 0, JPEG_DAMAGED or
+ * JPEG_NO_MEMORY; then some may have been added. */
 int jpeg_count(struct jpeg_decoder *d, const uint8_t *bytes, size_t n, int64_t cols, int64_t rows,
                struct jpeg_counts *c, struct jpeg_blocks *b, struct err *e);
 /* Do these bytes hold tables that can be loaded? 0, JPEG_DAMAGED or JPEG_NO_MEMORY. */

@@ -73,7 +73,9 @@ void glass_free(struct glass *g);
  * --- how JPEG tiles were compressed ---
  *
  * How a slide's JPEG tiles were compressed: quality, subsampling, and whether they had been
- * compressed before.
+ * compressed before. The tiles are a sample of the tissue: the cells of tissue that tile t touches
+ * are c_t, the tiles before it touch b_t, all C, and the sample is the up to 32 tiles of which
+ * ceil(32 b_t / C) is less than ceil(32 (b_t + c_t) / C). Without tissue or a map each c_t is 1.
  *
  * quality      The IJG quality (ITU-T T.81, table K.1, scaled as libjpeg does) whose luma table is
  *              nearest to that of the tile, by the sum of absolute differences. Of several tiles
@@ -102,8 +104,8 @@ struct jpeg_history {
     struct jpeg_counts counts;
 };
 
-/* Adds a whole tile, of which cols x rows px lie on the slide, and describes its blocks. 0,
- * JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out. */
+/* Adds a whole tile, of which cols x rows px lie on the slide, and describes its blocks if
+ * `blocks` is not NULL. 0, JPEG_NO_MEMORY, or JPEG_DAMAGED: it is left out. */
 int jpeg_history_add(struct jpeg_history *p, struct jpeg_decoder *d, const struct jpeg_chunk *tile,
                      int64_t cols, int64_t rows, struct jpeg_blocks *blocks, struct err *e);
 /* Adds what another thread has found; the order does not matter. */

@@ -570,14 +570,14 @@ const char *tissue_background(const struct tissue *t)
     return t->seen == 0 ? "" : t->dim > t->bright ? "dark" : "bright";
 }
 
-int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)
+int64_t tissue_count(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows)
 {
+    int64_t n = 0;
     const uint8_t *mask = t->given ? t->given : t->mask;
     const int64_t right = at_most((x + cols - 1) / TISSUE_CELL, t->cols - 1);
     const int64_t below = at_most((y + rows - 1) / TISSUE_CELL, t->rows - 1);
     for (int64_t r = y / TISSUE_CELL; r <= below; r++)
         for (int64_t c = x / TISSUE_CELL; c <= right; c++)
-            if (mask[r * t->cols + c])
-                return 1;
-    return 0;
+            n += mask[r * t->cols + c];
+    return n;
 }

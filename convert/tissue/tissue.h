@@ -112,7 +112,7 @@ int tissue_view(const struct tissue *t, uint8_t **rgb, int64_t *width, int64_t *
                 struct err *e);
 /* The rule in words: "saturation", "thresholds 0.5,0.25". */
 void tissue_rule_text(const struct tissue_rule *r, char *text, size_t size);
-/* Is there tissue in this rectangle of stored pixels? */
-int tissue_any(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
+/* The cells of tissue that this rectangle of stored pixels touches. */
+int64_t tissue_count(const struct tissue *t, int64_t x, int64_t y, int64_t cols, int64_t rows);
 
 #endif
