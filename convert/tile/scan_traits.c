@@ -106,7 +106,9 @@ static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64
 {
     const double px = BLOCK * BLOCK, unit = JPEG_BLOCK_UNIT, n = SIDE * SIDE;
     const struct jpeg_block *of[SIDE * SIDE];
-    double sum = 0, squares = 0, part[KINDS] = {0}, step[2][BLOCK] = {{0}};
+    double sum = 0, squares = 0, part[KINDS] = {0};
+    double step[2][BLOCK] = {{0}}, side_by_side[2][SIDE][BLOCK] = {{{0}}},
+           together[2][BLOCK] = {{0}};
     struct glass_cell c = {0};
     for (int k = 0; k < SIDE * SIDE; k++) {
         of[k] = &b->of[(row * SIDE + k / SIDE) * b->cols + col * SIDE + k % SIDE];
@@ -116,8 +118,12 @@ static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64
         part[COLUMNS] += energy_of(of[k]->columns);
         part[GRAIN] += of[k]->rest;
         for (int p = 1; p < BLOCK; p++) {
-            step[0][p] += fabs(of[k]->rows[p] - of[k]->rows[p - 1]);
-            step[1][p] += fabs(of[k]->columns[p] - of[k]->columns[p - 1]);
+            const double down = of[k]->rows[p] - of[k]->rows[p - 1],
+                         right = of[k]->columns[p] - of[k]->columns[p - 1];
+            step[0][p] += fabs(down);
+            step[1][p] += fabs(right);
+            side_by_side[0][k / SIDE][p] += down;
+            side_by_side[1][k % SIDE][p] += right;
         }
     }
     part[UNEVEN] = (squares - sum * sum / n) / px;
@@ -125,8 +131,12 @@ static struct glass_cell cell_of(const struct jpeg_blocks *b, int64_t col, int64
     /* coefficients of coarse tables can lie beyond what pixels hold */
     c.gray = fmin(fmax(sum / (n * px * unit), 0), WHITE);
     c.std = fmin(sqrt(fmax(all, 0) / (n * px)) / unit, WHITE);
-    for (int d = 0; d < 2; d++)
+    for (int d = 0; d < 2; d++) {
+        for (int k = 0; k < SIDE * BLOCK; k++)
+            together[d][k % BLOCK] += fabs(side_by_side[d][k / BLOCK][k % BLOCK]);
         c.place[d] = greatest(step[d]);
+        c.straight[d] = together[d][c.place[d]] > 0.75 * step[d][c.place[d]];
+    }
     for (int k = 0; k < 4; k++)
         c.kind[k] = largest_part((double[KINDS]){[UNEVEN] = part[UNEVEN],
                                                  [ROWS] = k & 1 ? 0 : part[ROWS],
@@ -175,6 +185,9 @@ int glass_add(struct glass *g, int64_t cols, int64_t rows, struct err *e)
     for (int64_t k = 0; k < cols * rows; k++)
         if (c[k].least >= BRIGHT)
             g->cell[g->n++] = c[k];
+    /* they take more room than the tile's pixels, and every task of the pipe would keep its own */
+    free(g->blocks.of);
+    g->blocks = (struct jpeg_blocks){0};
     return 0;
 }
 
@@ -225,7 +238,8 @@ static int64_t choose(struct glass *g, double dark, bool scanned)
 
 void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
 {
-    int64_t n = choose(g, dark, true), of[KINDS] = {0}, at[2][BLOCK] = {{0}}, most[2] = {0};
+    int64_t n = choose(g, dark, true), of[KINDS] = {0}, at[2][BLOCK] = {{0}},
+            straight[2][BLOCK] = {{0}}, most[2] = {0};
     int grid[2] = {0}; /* the place of another grid's borders, or 0 */
     if (n < LEAST)
         n = choose(g, dark, false);
@@ -234,10 +248,14 @@ void glass_find(struct glass *g, double dark, double numbers[GLASS_NUMBERS])
     if (n < LEAST)
         return;
     for (int64_t k = 0; k < n; k++)
-        for (int d = 0; d < 2; d++)
+        for (int d = 0; d < 2; d++) {
             at[d][g->cell[k].place[d]]++;
+            straight[d][g->cell[k].place[d]] += g->cell[k].straight[d];
+        }
     for (int d = 0; d < 2; d++)
         for (int p = 1; p < BLOCK; p++) {
+            if (4 * straight[d][p] > 3 * at[d][p])
+                continue; /* lines at a multiple of 8 px */
             most[d] = at[d][p] > most[d] ? at[d][p] : most[d];
             grid[d] = 2 * at[d][p] > n ? p : grid[d];
         }

@@ -22,9 +22,11 @@
  * sizes for each of the 7 places within blocks. It has a place if one sum is at least 21/20 of every
  * other one. The same holds for columns. If more than half of the cells have one place in common,
  * these steps are the borders of the blocks of an earlier JPEG that had another grid: a region that
- * was cut out, or tiles that were cut anew. No line of a camera comes back every 8 px with one
- * border only. These cells show no lines in that direction: their second, or third, part counts
- * as 0.
+ * was cut out, or tiles that were cut anew. These cells show no lines in that direction: their
+ * second, or third, part counts as 0. Lines that come back every 8 or 12 px have such a place, too,
+ * but they go up or down in all blocks side by side: where the size of the sums of such steps over
+ * the four blocks of a cell is above 3/4 of the sum of their sizes in more than 3/4 of the cells of
+ * a place, it is no place of a grid.
  *
  * The blocks come from the coefficients of a JPEG tile, or from pixels. Sums are whole numbers, so
  * that the order of the tiles does not matter. It needs 32 cells. Of n sorted values the median is
@@ -47,6 +49,8 @@ struct glass_cell {
     double gray, std;
     uint8_t least;    /* gray of the darkest neighbour, rounded down */
     uint8_t place[2]; /* of the greatest steps of rows, and of columns, 1 to 7; 0: none */
+    bool straight[2]; /* these steps go up or down in all blocks side by side, as lines do; those
+                       * between blocks that an encoder rounded do not */
     uint8_t kind[4];  /* the largest part of the variance: of all; of all but rows; but columns; but
                        * both */
 };
@@ -58,7 +62,8 @@ struct glass {
     struct jpeg_blocks blocks; /* of one tile; owned */
 };
 
-/* Adds the cells of a tile whose blocks are in g->blocks; cols x rows px of it count. */
+/* Adds the cells of a tile whose blocks are in g->blocks, and frees these; cols x rows px of it
+ * count. */
 int glass_add(struct glass *g, int64_t cols, int64_t rows, struct err *e);
 /* Fills in g->blocks from cols x rows pixels, [rows][pitch][channels] u8; 3: RGB, 1: gray. */
 int glass_take_pixels(struct glass *g, const uint8_t *pixels, int channels, int64_t pitch,
