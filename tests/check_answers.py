@@ -1,5 +1,6 @@
 """Answers in Python (scripts/wsi_answers) beside those of the program in C: the same tables byte for byte, the same page and messages."""
 import h5py
+import numpy as np
 
 from lib import *
 
@@ -156,6 +157,44 @@ def test_slides_of_every_kind():
     one = store(made("--size", "1200x1000", "--garbage", "2,2", "--missing", "1,1", name="bad"), "--stripe-rows", "240", "--group-bytes", "1", "--accept-damage")
     same(spectrum(one, "--groups", "1-2"), spectrum(store(made("--size", "300x200", name="small"))), slides())
     same(spectrum(one, "--tissue-only", "--skip-damaged"))
+
+
+def test_pixels_that_accuse_nobody():
+    """A dark background, the grid of an earlier JPEG, seams of tiles, tiles that were never scanned; and results of version 1.0, which do not know them."""
+    blames = dict(glass_rows=0.9, glass_columns=0.1, lines_db=14, lines_period_px=5, lines_deg=0)
+    seams = dict(seam_rows=0, seam_columns=5, seam_x_px=511, seam_y_px=np.nan)
+    number = "stain_density stain_hue gray_share ink_share colourless_share light_step light_step_at".split()    # a report computes what a result lacks
+
+    def says_of(lacks=(), **attributes):
+        """What both programs say of one of 12 slides, in their table."""
+        def change(f):
+            for s in f["slides"].values():
+                for name in set(lacks) & set(s.attrs):
+                    del s.attrs[name]
+            s = f["slides/made-00003"]
+            for name, value in attributes.items():
+                s.attrs[name] = value if name in ("background", "tiles", "tiles_missing") else np.float64(value)
+        source = changed(made_result("--slides", "12", name="p.h5"), change)
+        (row,) = [r for r in csv_rows(file_of("r.csv", same(source)[3]["r.csv"])) if r["slide"] == "made-00003"]
+        return row
+
+    row = says_of(number, background="dark")
+    expect([row[k] for k in ("gray_low", "gray_high", "gray_share", "ink_share", "light_step", "stain_hue") if row[k]] == [], "%s", row)
+    says(row["reasons"], "no bright background (fluorescence?): stain, ink, light and glass are not judged")
+    row = says_of(background="bright", tiles=100, tiles_missing=2)
+    expect(row["gray_low"] == row["gray_high"] == row["light_step"] == "", "never scanned: %s", row)
+    for cause, first in ((dict(glass_grid=0.6), True), (dict(glass_grid=0.4, jpeg_twice=0.3), True), (dict(glass_grid=0.5), False)):
+        text = says_of(**dict(blames, **dict(seams, tile_seam_rows=0, tile_seam_columns=0), **cause))["reasons"]
+        says(text, *("the file was compressed before, so look at the scanner's own file first" if first else words for words in
+                     ("lines along the rows on the glass: line camera", "send the scanner to service", "scan it again")),
+             "lines along the rows on the glass", "a pattern of lines every 5 px", "straight edges")
+        expect(("compressed before, on another grid of blocks" in text) == ("jpeg_twice" not in cause and first), "%s: %s", cause, text)
+        expect(("scan it again" in text or "service" in text) != first, "%s: %s", cause, text)
+    says(says_of(["glass_grid"], **blames)["reasons"], "an earlier compression on another grid, or the scanner; convert and run it again")
+    says(says_of(tile_seam_rows=2, tile_seam_columns=1)["reasons"], "tiles of the file's compression show in the picture")
+    expect("tiles of" not in says_of(tile_seam_rows=1, tile_seam_columns=1)["reasons"], "as few as chance makes")
+    says(says_of(tile_seam_rows=0, tile_seam_columns=0, **seams)["reasons"], "straight edges through the tissue along 5 columns")
+    says(says_of(["tile_seam_rows", "tile_seam_columns"], **seams)["reasons"], "tiles of the file's compression")
 
 
 def test_rules_are_those_of_a_table():
