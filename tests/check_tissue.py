@@ -230,11 +230,15 @@ def glass_of(path):
     return {k: v for k, v in attributes_of(path).items() if k in GLASS}
 
 
-def place_of_steps(lines):
-    """Of a cell: where in the blocks the mean gray, [4][4][8], changes most from a row to the next, 1 to 7; 0: not clear."""
-    sums = abs(np.diff(lines, axis=2)).sum((0, 1))
+def place_of_steps(lines, side):
+    """Of a cell: where in the blocks the mean gray, [4][4][8], changes most from a row to the next, 1 to 7, or 0 if that is not
+    clear; and whether it changes alike in the blocks along the axis `side`, as lines do."""
+    steps = np.diff(lines, axis=2)
+    sums = abs(steps).sum((0, 1))
     most = int(sums.argmax())
-    return 1 + most if sums[most] > 0 and 20 * sums[most] >= 21 * np.delete(sums, most).max() - 1e-9 else 0
+    if not (sums[most] > 0 and 20 * sums[most] >= 21 * np.delete(sums, most).max() - 1e-9):
+        return 0, False
+    return 1 + most, abs(steps.sum(side)).sum(0)[most] > 0.75 * sums[most]
 
 
 def glass_by_definition(pixels, dark, tile):
@@ -253,12 +257,13 @@ def glass_by_definition(pixels, dark, tile):
         least = np.min([near[1 + y:1 + y + n, 1 + x:1 + x + m] for y in (-1, 0, 1) for x in (-1, 0, 1)], 0)
         keep = (np.floor(least) >= dark) & ((own < 255) | (parts.sum(0) > 0))
         cells += [(own[k], np.sqrt(parts[(slice(None), *k)].sum()), parts[(slice(None), *k)],
-                   (place_of_steps(rows[k][..., 0]), place_of_steps(columns[k][:, :, 0]))) for k in map(tuple, np.argwhere(keep))]
+                   (place_of_steps(rows[k][..., 0], 1), place_of_steps(columns[k][:, :, 0], 0))) for k in map(tuple, np.argwhere(keep))]
     gray, std = np.sort([x[0] for x in cells]), np.sort([x[1] for x in cells])
     k, most, kinds = len(gray), [], np.array([x[2] for x in cells])
     for direction in (0, 1):
-        places = np.array([x[3][direction] for x in cells])
+        places, straight = np.array([x[3][direction] for x in cells]).T
         counts = np.bincount(places, minlength=8)[1:]
+        counts[4 * np.bincount(places, straight, minlength=8)[1:] > 3 * counts] = 0
         most.append(counts.max() / k)
         if 2 * counts.max() > k:
             kinds[places == 1 + counts.argmax(), 1 + direction] = 0

@@ -503,7 +503,7 @@ static double number_of_mpp(const char *text, char side)
  * unit. *stated: there is one, which is no pixel. */
 static double imagej_unit(const char *text, bool *stated)
 {
-    const char *at = strncmp(text, "ImageJ=", 7) ? NULL : strstr(text, "\nunit=");
+    const char *at = strstr(text, "ImageJ=") == text ? strstr(text, "\nunit=") : NULL;
     const size_t n = at ? strcspn(at + 6, "\r\n") : 0;
     char unit[32] = "";
     if (n > 0 && n < sizeof unit)
