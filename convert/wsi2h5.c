@@ -121,9 +121,9 @@ static bool describe_damage(const struct outcome *i, const struct convert_report
     if (s->tiles_damaged > 0)
         err_set(e,
                 "%s: %" PRId64 " damaged tile%s, filled with the background%s%s%s; copy the slide "
-                "again%s",
+                "again%s and convert it with --force",
                 i->path, s->tiles_damaged, plural(s->tiles_damaged), refused ? " (" : "",
-                p->refusal, refused ? ")" : "", refused ? ", or export it again" : "");
+                p->refusal, refused ? ")" : "", refused ? ", or export it again," : "");
     return s->tiles_damaged > 0;
 }
 

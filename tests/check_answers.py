@@ -190,7 +190,7 @@ def test_pixels_that_accuse_nobody():
              "lines along the rows on the glass", "a pattern of lines every 5 px", "straight edges")
         expect(("compressed before, on another grid of blocks" in text) == ("jpeg_twice" not in cause and first), "%s: %s", cause, text)
         expect(("scan it again" in text or "service" in text) != first, "%s: %s", cause, text)
-    says(says_of(["glass_grid"], **blames)["reasons"], "an earlier compression on another grid, or the scanner; convert and run it again")
+    says(says_of(["glass_grid"], **blames)["reasons"], "an earlier compression on another grid, or the scanner; convert and run it again with --force")
     says(says_of(tile_seam_rows=2, tile_seam_columns=1)["reasons"], "tiles of the file's compression show in the picture")
     expect("tiles of" not in says_of(tile_seam_rows=1, tile_seam_columns=1)["reasons"], "as few as chance makes")
     says(says_of(tile_seam_rows=0, tile_seam_columns=0, **seams)["reasons"], "straight edges through the tissue along 5 columns")

@@ -211,7 +211,7 @@ def test_a_damaged_chunk_is_named_by_its_place_in_its_group():
         at = f["groups/00002/pixels"].id.get_chunk_info_by_coord((240, 480, 0)).byte_offset
     bad = flipped(s, at + 5)
     p = run(H5SPEC, "run", "-q", "--device", "cpu", "-o", os.path.join(tmp(), "r.h5"), bad, status=1)
-    says(p.err, bad + ": CRC mismatch in chunk at row 1, column 2 of group 2; convert the slide again")
+    says(p.err, bad + ": CRC mismatch in chunk at row 1, column 2 of group 2; convert the slide again with --force")
 
 
 @races

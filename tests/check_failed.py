@@ -137,7 +137,7 @@ def test_shares_of_groups_have_the_lists_of_shares_of_stores():
         compute(stores, results, "--task", "%d/2" % k, "--by", "group", status=status)
     expect(lists(results) == ["failed.1-of-2.csv"], "%s", lists(results))
     have = dict(rows(results + "failed.1-of-2.csv"))
-    says(have["g.h5"], "convert the slide again")
+    says(have["g.h5"], "convert the slide again with --force")
     row = verdicts(results)["g"]
     expect(row[:2] == (True, "fail"), "the slide seems whole: %s", row)
     shutil.copy(work + "/whole.h5", stores + "g.h5")

@@ -389,7 +389,7 @@ def test_stores_that_cannot_be_used():
     rejects(["not a store; wsi2h5"], open_store, spectrum(good))
     rejects(["unfinished", "run wsi2h5 again"], open_store, changed(good, lambda f: f.attrs.modify("complete", 0)))
     rejects(["format_version 9"], open_store, changed(good, lambda f: f.attrs.modify("format_version", 9)))
-    rejects(["has no groups", "make the store again"], open_store, changed(good, lambda f: f.__delitem__("groups")))
+    rejects(["has no groups", "make the store again with --force"], open_store, changed(good, lambda f: f.__delitem__("groups")))
     rejects(["groups are missing"], open_store,
             changed(store(slide(), *SMALL_GROUPS), lambda f: f["groups"].__delitem__("00005")))
     rejects(["another shape"], open_store, changed(good, lambda f: f.attrs.modify("height", 1099)))

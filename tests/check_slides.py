@@ -207,7 +207,7 @@ def test_damage_is_reported_by_every_run():
     out = os.path.join(tmp(), "bad.h5")
     for status, options in ((4, ()), (4, ()), (0, ("--accept-damage",)), (4, ("-q",))):
         p = run(WSI2H5, *options, "-o", out, slide, status=status)
-        says(p.err, slide + ": 1 damaged tile, filled with the background", "copy the slide again")
+        says(p.err, slide + ": 1 damaged tile, filled with the background", "copy the slide again", " and convert it with --force")
     p = run(WSI2H5, "--on-damage", "fail", "-o", out, slide, status=1)
     says(p.err, out, "1 damaged tile", "rejected because of --on-damage fail")
     run(WSI2H5, "--accept-damage", "-o", os.path.join(tmp(), "x.h5"), slide)

@@ -358,7 +358,7 @@ def test_store_with_one_byte_flipped():
         with h5py.File(whole, "r") as f:
             info = f["groups/00001/pixels"].id.get_chunk_info_by_coord((240, 240, 0))
         path = flipped(whole, info.byte_offset + info.size // 2)
-        why = path + ": CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again"
+        why = path + ": CRC mismatch in chunk at row 1, column 1 of group 1; convert the slide again with --force"
         process((path, why))
         says(run(H5SPEC, "tune", path, status=1).err, why)
         p = run(H5SPEC, "verify", store(good()), path, status=1)
@@ -515,7 +515,7 @@ def test_wrong_usage():
 
 
 def test_chunks_that_cannot_be_unpacked():
-    for junk, mask, words in ((b"junk" * 100, 0, "cannot unpack chunk at row 0, column 1 of group 1; convert the slide again"),
+    for junk, mask, words in ((b"junk" * 100, 0, "cannot unpack chunk at row 0, column 1 of group 1; convert the slide again with --force"),
                               (b"\x05" * (240 * 240 * 3 + 5000), 1, "larger than it can be")):
         def change(f):
             g = f["groups/00001"]

@@ -148,13 +148,15 @@ int chunks_read(const struct chunks *c, struct chunks_scratch *s, struct chunks_
     return read_to(c, s, x, s->stored, stored, e);
 }
 
-/* "FILE: WHAT chunk at row R, column C of group G; convert the slide again" */
+/* "FILE: WHAT chunk at row R, column C of group G; convert the slide again with --force" */
 static int damaged(const struct chunks *c, int64_t row, int64_t col, const char *what,
                    struct err *e)
 {
     const struct store_info *i = store_info(c->store);
     const int64_t rows = i->group_rows / i->chunk_rows, at = c->first_row + row;
-    err_set(e, "%s: %s chunk at row %lld, column %lld of group %lld; convert the slide again",
+    err_set(e,
+            "%s: %s chunk at row %lld, column %lld of group %lld; convert the slide again with "
+            "--force",
             store_path(c->store), what, (long long)(at % rows), (long long)col,
             (long long)(at / rows) + 1);
     return CHUNKS_DAMAGED;

@@ -191,7 +191,7 @@ static int check_counts(const struct verify *v, struct err *e)
         return 0;
     return err_set(e,
                    "%s: tile_status contradicts the counts of tiles; convert the slide "
-                   "again",
+                   "again with --force",
                    store_path(v->store));
 }
 

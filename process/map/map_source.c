@@ -346,7 +346,9 @@ static int next_windows(struct map_rows *r, float *out, struct err *e)
             out[i] = NAN;
     for (int64_t i = 0; i < r->m->s.nx; i++)
         if (fabsf(out[i]) > BLEND_MOST) /* a NaN is not */
-            return err_set(e, "%s is damaged: it has a value of %g %s; make the result again",
+            return err_set(e,
+                           "%s is damaged: it has a value of %g %s; compute it again "
+                           "(h5spec run --force)",
                            r->kind->name, (double)out[i], r->kind->unit);
     r->next_stored++;
     return 0;

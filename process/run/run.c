@@ -201,7 +201,8 @@ static void json_damage(int64_t tiles)
 {
     char text[128];
     snprintf(text, sizeof text,
-             "%" PRId64 " tile%s of the slide %s damaged; copy the slide again and convert it",
+             "%" PRId64 " tile%s of the slide %s damaged; copy the slide again and convert it "
+             "with --force",
              tiles, tiles == 1 ? "" : "s", tiles == 1 ? "is" : "are");
     json_text("message", text);
 }

@@ -250,7 +250,7 @@ def _twice(s, m, excess, places):
 def _glass_lines(s, m, excess, places):
     along = "rows" if s.v["glass_rows"] > s.v["glass_columns"] else "columns"
     if math.isnan(s.v["glass_grid"]):    # of an earlier version
-        what = "an earlier compression on another grid, or the scanner; convert and run it again, which tells these apart"
+        what = "an earlier compression on another grid, or the scanner; convert and run it again with --force, which tells these apart"
     else:
         what = s.scanner_remedy("line camera or stage of the scanner; send the scanner to service if other slides of its own have them")
     return [Reason(REVIEW, excess + OF_CAUSE, "lines along the %s on the glass: %s (%s of the glass)" % (along, what, shown(m.name, s.v[m.name])),

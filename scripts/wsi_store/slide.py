@@ -190,7 +190,7 @@ class Slide:
         except StoreError:
             raise
         except Exception as e:  # each library has its own kinds
-            raise StoreError("%s: chunk (%d, %d) of level %d cannot be unpacked: %s; make the store again"
+            raise StoreError("%s: chunk (%d, %d) of level %d cannot be unpacked: %s; make the store again with --force"
                              % (self._store.path, r, k, level, e)) from e
 
 

@@ -106,18 +106,18 @@ class Store:
             rows = min(self._group_rows, self.height - row)
             pixels = self._own(f, "groups/%s/pixels" % name)
             if pixels.shape != (rows, self.width, self.channels) or pixels.chunks != self._chunk:
-                raise StoreError("%s: group %s has another shape than the slide; make the store again"
+                raise StoreError("%s: group %s has another shape than the slide; make the store again with --force"
                                  % (self.path, name))
             self._groups.append(_Group(name, row, rows))
             row += rows
         if row != self.height or self._group_rows % self._chunk[0]:
-            raise StoreError("%s: groups are missing; make the store again" % self.path)
+            raise StoreError("%s: groups are missing; make the store again with --force" % self.path)
 
     def _own(self, parent: h5py.Group, path: str) -> Any:
         """An object that a store must have."""
         found = own(parent, path)
         if found is None:
-            raise StoreError("%s: has no %s; make the store again" % (self.path, path))
+            raise StoreError("%s: has no %s; make the store again with --force" % (self.path, path))
         return found
 
     # --- life ---
@@ -169,7 +169,7 @@ class Store:
             status, at, size, crc32 = self._read_h5(lambda f: self._tables(self._own(f, "groups/" + g.name), shape))
             most = 2 * self._chunk[0] * self._chunk[1] * self._chunk[2] + (128 << 10)
             if ((size == 0) != (status == LEFT_OUT)).any() or size.max() > most or (at >= 1 << 62).any():
-                raise StoreError("%s: group %s lacks chunks, or has some of impossible size; make the store again"
+                raise StoreError("%s: group %s lacks chunks, or has some of impossible size; make the store again with --force"
                                  % (self.path, g.name))
             # Python's integers are quicker to use one by one than numpy's
             g.bytes, g.raw, g.status, g.crc32 = size.tolist(), self._raw(size, status).tolist(), status.tolist(), crc32.tolist()
@@ -184,10 +184,10 @@ class Store:
     def _table(self, h: h5py.Group, name: str, shape: tuple[int, int]) -> Any:
         t = self._own(h, name)
         if t.shape != shape:
-            raise StoreError("%s: %s has another shape than the slide; make the store again" % (self.path, t.name))
+            raise StoreError("%s: %s has another shape than the slide; make the store again with --force" % (self.path, t.name))
         table = values(h, name)
         if zlib.crc32(table.tobytes()) != t.attrs["crc32"]:
-            raise StoreError("%s: CRC mismatch in %s; copy or make the store again" % (self.path, t.name))
+            raise StoreError("%s: CRC mismatch in %s; copy or make the store again with --force" % (self.path, t.name))
         return table
 
     def _raw(self, size: Any, status: Any) -> Any:
@@ -210,7 +210,7 @@ class Store:
         n = g.bytes[r][k] if n is None else n
         data = self._source.read(n, g.at[r][k] + first)
         if len(data) != n:
-            raise StoreError("%s: ends inside chunk (%d, %d) of group %s; make the store again"
+            raise StoreError("%s: ends inside chunk (%d, %d) of group %s; make the store again with --force"
                              % (self.path, r, k, g.name))
         return data
 
@@ -219,7 +219,7 @@ class Store:
         data = self._stored_bytes(g, r, k)
         if not g.trusted[r * g.cols + k]:
             if zlib.crc32(data) != g.crc32[r][k]:
-                raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again"
+                raise StoreError("%s: CRC mismatch in chunk (%d, %d) of group %s; copy or make the store again with --force"
                                  % (self.path, r, k, g.name))
             g.trusted[r * g.cols + k] = 1
         return data
@@ -266,7 +266,7 @@ class Store:
         try:
             yield
         except Exception as e:  # each library has its own kinds
-            raise StoreError("%s: chunk (%d, %d) of group %s cannot be unpacked: %s; make the store again"
+            raise StoreError("%s: chunk (%d, %d) of group %s cannot be unpacked: %s; make the store again with --force"
                              % (self.path, r, k, g.name, e)) from e
 
     def _decode_once(self, out: Array, g: _Group, r: int, k: int, row: int, col: int) -> bool:
@@ -478,11 +478,11 @@ class Store:
         for _, data in stored:
             crc = zlib.crc32(data, crc)
         if crc != t.attrs["stored_crc32"]:
-            raise StoreError("%s: CRC mismatch in the thumbnail; copy or make the store again" % self.path)
+            raise StoreError("%s: CRC mismatch in the thumbnail; copy or make the store again with --force" % self.path)
         try:
             strips = [(as_pixels if mask & 1 or not self._unpack else self._unpack)(data, shape) for mask, data in stored]
         except Exception as e:  # each library has its own kinds
-            raise StoreError("%s: its thumbnail cannot be unpacked: %s; make the store again" % (self.path, e)) from e
+            raise StoreError("%s: its thumbnail cannot be unpacked: %s; make the store again with --force" % (self.path, e)) from e
         return np.concatenate(strips)[:t.shape[0]]
 
     def places(self, size: int = 256, stride: int | None = None, min_tissue: float = 0.0, limit: int | None = None,
@@ -559,7 +559,7 @@ class Store:
             try:
                 found = read_h5(path, functools.partial(self._windows_in, path, slide), storage_options)
             except ValueError as e:
-                raise StoreError("%s: damaged: %s; compute it again" % (path, e)) from e
+                raise StoreError("%s: damaged: %s; compute it again with --force" % (path, e)) from e
             if not isinstance(found, str):
                 return found
             path = found

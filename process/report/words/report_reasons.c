@@ -295,8 +295,8 @@ static void say_glass_lines(const struct report_slide *s, double excess, struct 
         "lines along the %s on the glass: %s (%s of the glass)",
         s->glass[GLASS_ROWS] > s->glass[GLASS_COLUMNS] ? "rows" : "columns",
         isnan(s->glass[GLASS_GRID]) /* of an earlier version */
-            ? "an earlier compression on another grid, or the scanner; convert and run it again, "
-              "which tells these apart"
+            ? "an earlier compression on another grid, or the scanner; convert and run it again "
+              "with --force, which tells these apart"
             : scanner_remedy(s, "line camera or stage of the scanner; send the scanner to service "
                                 "if other slides of its own have them"),
         shown(own, REPORT_GLASS_LINES, s->metric[REPORT_GLASS_LINES]))
