@@ -97,6 +97,30 @@ def test_rows_have_paths_and_a_broken_file_blocks_no_other():
     expect(names == ["batch1/x.svs"], "%s", names)
 
 
+def test_a_slide_has_one_row_from_wherever_it_is_named():
+    """Runs from two folders, by relative and whole paths, files and folders; a good run takes the row away."""
+    work = tmp()
+    os.makedirs(work + "/a/b")
+    slide, link = work + "/a/b/x.svs", work + "/a/link.svs"
+    put_file(slide, b"II*\0 and no more")
+    os.symlink("b/x.svs", link)
+    ways = [(work, "a/b/x.svs"), (work + "/a", "b/x.svs"), (work + "/a/b", "x.svs"), (work + "/a", "../a/b/x.svs"),
+            (work, "./a/b/"), (work, work + "/a/b"), (work, slide)]
+    for first in ways:
+        for second in ways:
+            shutil.rmtree(work + "/st", ignore_errors=True)
+            for cwd, name in (first, second):
+                p = run(WSI2H5, "-o", work + "/st", name, cwd=cwd, status=1)
+            says(p.err, "1 slide has no store")
+            expect(len(rows(work + "/st/failed.csv")) == 1, "%s, %s: %s", first, second, rows(work + "/st/failed.csv"))
+    run(WSI2H5, "-o", work + "/st2", "a/link.svs", cwd=work, status=1)
+    os.unlink(slide)
+    shutil.copy(made("--size", "600x600", name="good"), slide)
+    for out, name in (("st", "x.svs"), ("st2", "../link.svs")):
+        run(WSI2H5, "-o", work + "/" + out, name, cwd=work + "/a/b")
+        expect(not os.path.exists(work + "/" + out + "/failed.csv"), "%s stays", name)
+
+
 def test_shares_have_lists_of_their_own():
     folder, work = slides(("a", "b", "c")), tmp()
     stores, results = work + "/stores", work + "/results/"

@@ -23,6 +23,7 @@
 
 struct row {
     char *slide, *output, *reason; /* owned */
+    char *path;                    /* of a row of this run: of the slide, as given; owned */
 };
 
 struct rows {
@@ -100,10 +101,13 @@ int failed_list_find(const char *folder, int (*file)(void *ctx, const char *path
 
 /* --- rows --- */
 
-static void add_row(struct rows *r, const char *slide, const char *output, const char *reason)
+static struct row *add_row(struct rows *r, const char *slide, const char *output,
+                           const char *reason)
 {
     r->list = memory_grow(r->list, r->n, sizeof *r->list);
-    r->list[r->n++] = (struct row){memory_copy(slide), memory_copy(output), memory_copy(reason)};
+    r->list[r->n] =
+        (struct row){memory_copy(slide), memory_copy(output), memory_copy(reason), NULL};
+    return &r->list[r->n++];
 }
 
 static void free_rows(struct rows *r)
@@ -112,6 +116,7 @@ static void free_rows(struct rows *r)
         free(r->list[k].slide);
         free(r->list[k].output);
         free(r->list[k].reason);
+        free(r->list[k].path);
     }
     free(r->list);
     memory_forget(&r->seen);
@@ -286,46 +291,57 @@ void failed_list_add(struct failed_list *l, const char *path, size_t below, cons
     err_set(&shown, "%s", path);
     if (name != path)
         err_replace(&text, shown.msg, name);
-    add_row(&l->rows, name, output, text.msg);
+    add_row(&l->rows, name, output, text.msg)->path = memory_copy(path);
 }
 
 /* --- the rows of lists that this run replaces --- */
 
-/* Has this run done what a row names? `whole`: full paths of slides, or NULL. */
-static bool is_done(const struct failed_list *l, char *const *whole, const struct row *r)
+/* The path below the root. A slide that is a link keeps its own name, which is that of its row. */
+static char *whole_path(const char *path)
 {
-    for (int64_t k = 0; k < l->n_done; k++)
-        if (l->what == FAILED_RESULTS ? names_result(r->slide, l->done[k])
-                                      : ends_path(whole[k] ? whole[k] : l->done[k], r->slide))
-            return true;
-    return false;
+    const char *base = path_base_name(path);
+    char *folder = base > path ? memory_copy_part(path, (size_t)(base - path)) : memory_copy(".");
+    char *real = realpath(folder, NULL);
+    char *whole = real ? folder_join(real, base) : memory_copy(path);
+    free(folder);
+    free(real);
+    return whole;
 }
 
-static bool is_newer(const struct failed_list *l, const struct row *old)
+/* Rows name slides as runs were given them, from whatever folder: any end of the path may be the
+ * name. */
+static bool is_of(const struct failed_list *l, const struct row *r, const char *path,
+                  const char *whole)
 {
-    for (int64_t k = 0; k < l->rows.n; k++) {
-        const char *slide = l->rows.list[k].slide;
-        if (l->what == FAILED_RESULTS ? names_result(old->slide, slide)
-                                      : !strcmp(old->slide, slide))
-            return true;
-    }
-    return false;
+    return l->what == FAILED_RESULTS ? names_result(r->slide, path)
+                                     : ends_path(path, r->slide) || ends_path(whole, r->slide);
 }
 
-/* The rows of a list: those of older lists that still hold, and this run's. */
+/* The rows of a list: those of older lists about slides that this run has not met, and this
+ * run's. */
 static void join(const struct failed_list *l, const struct rows *old, struct rows *all)
 {
-    char **whole = memory_need((size_t)l->n_done + 1, sizeof *whole);
-    for (int64_t k = 0; k < l->n_done && old->n > 0 && l->what == FAILED_STORES; k++)
-        whole[k] = realpath(l->done[k], NULL);
-    for (int64_t k = 0; k < old->n; k++)
-        if (!is_newer(l, &old->list[k]) && !is_done(l, whole, &old->list[k]))
-            add_row(all, old->list[k].slide, old->list[k].output, old->list[k].reason);
+    const int64_t n = old->n > 0 ? l->n_done + l->rows.n : 0;
+    const char **met = memory_need((size_t)n + 1, sizeof *met);
+    char **whole = memory_need((size_t)n + 1, sizeof *whole);
+    for (int64_t k = 0; k < n; k++) {
+        met[k] = k < l->n_done ? l->done[k] : l->rows.list[k - l->n_done].path;
+        whole[k] = whole_path(met[k]);
+    }
+    for (int64_t k = 0; k < old->n; k++) {
+        const struct row *r = &old->list[k];
+        bool is_met = false;
+        for (int64_t m = 0; m < n && !is_met; m++)
+            is_met = is_of(l, r, met[m], whole[m]);
+        if (!is_met)
+            add_row(all, r->slide, r->output, r->reason);
+    }
     for (int64_t k = 0; k < l->rows.n; k++)
         add_row(all, l->rows.list[k].slide, l->rows.list[k].output, l->rows.list[k].reason);
-    for (int64_t k = 0; k < l->n_done; k++)
+    for (int64_t k = 0; k < n; k++)
         free(whole[k]);
     free(whole);
+    free(met);
 }
 
 /* --- writing ---
