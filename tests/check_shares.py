@@ -119,6 +119,30 @@ def test_shares_of_groups_fail_as_others_do():
         says(run(H5SPEC, "run", *argv, "-o", tmp(), stores[0], status=2).err, why)
 
 
+def test_a_part_and_the_result_of_another_slide_never_replace_each_other():
+    """Groups 1 to 2 of slide `a`, and slide a.1-2: in one run, or in two, with --force or without."""
+    whole, other = [shutil.copy(s, os.path.join(tmp(), name)) for s, name in zip(many(2), ("a.h5", "a.1-2.h5"))]
+    for options in ([], ["--force"]):
+        parts = tmp()
+        for p in by_group(parts, 3, *options, other, whole, status=2):
+            says(p.err, whole + " and " + other, "write them to two folders")
+        expect(os.listdir(parts) == [], "%s", os.listdir(parts))
+        for first, second in (([whole, "--groups", "1-2"], [other]), ([other], [whole, "--groups", "1-2"])):
+            for age in (0, 2 ** 31 - 1):
+                out = tmp()
+                run(H5SPEC, "run", "-q", "-o", out, *first)
+                os.utime(second[0], (age, age))
+                kept = bytes_in(out + "/a.1-2.h5")
+                p = run(H5SPEC, "run", *options, "-o", out, *second, status=1)
+                says(p.err, out + "/a.1-2.h5 exists and is the result of slide " + os.path.basename(first[0])[:-3], "name another folder")
+                expect(bytes_in(out + "/a.1-2.h5") == kept, "%s replaced by %s", first, second)
+    for name, tasks in (("a.1-02", 2), ("a1-2", 2), ("b.1-2", 2), ("a.1-2.x", 2), ("a.0-2", 2)):  # no names of parts of `a`
+        parts, mine = tmp(), shutil.copy(other, os.path.join(tmp(), name + ".h5"))
+        by_group(parts, tasks, whole, mine)
+        run(H5SPEC, "merge", "-q", "-o", parts + "/w", parts)
+        equal(content(parts + "/w/corpus.h5"), direct([whole, mine]), name)
+
+
 def test_existing_results_are_kept():
     mine, results = shutil.copy(many(1)[0], os.path.join(tmp(), "slide.h5")), tmp()
     path, late = os.path.join(results, "slide.h5"), (2 ** 31 - 1,) * 2

@@ -208,6 +208,33 @@ const char *result_slide_name(const struct result *r, int64_t k)
     return r->names[k];
 }
 
+/* Before a number that ends at n: its begin; n: there is no number as a part has it. */
+static size_t before_number(const char *text, size_t n)
+{
+    size_t k = n;
+    while (k > 0 && text[k - 1] >= '0' && text[k - 1] <= '9')
+        k--;
+    return text[k] == '0' ? n : k;
+}
+
+size_t result_part_of(const char *stem, size_t n)
+{
+    const size_t last = before_number(stem, n);
+    if (last == n || last < 1 || stem[last - 1] != '-')
+        return 0;
+    const size_t first = before_number(stem, last - 1);
+    return first == last - 1 || first < 1 || stem[first - 1] != '.' ? 0 : first - 1;
+}
+
+bool result_has_own_name(const struct result *r, const char *path)
+{
+    size_t n;
+    const char *stem = path_stem(path, &n);
+    const char *slide = result_slides(r) == 1 ? result_slide_name(r, 0) : "";
+    const size_t m = strlen(slide);
+    return m > 0 && (m == n || m == result_part_of(stem, n)) && !memcmp(stem, slide, m);
+}
+
 int64_t result_find_slide(const struct result *r, const char *name)
 {
     int64_t low = 0, high = r->count;

@@ -22,6 +22,12 @@ const char *result_creator(const struct result *r); /* "h5spec 1.0.0" */
 const struct result_counts *result_totals(const struct result *r);
 int64_t result_slides(const struct result *r);
 const char *result_slide_name(const struct result *r, int64_t k); /* sorted by name */
+
+/* Names of results: NAME.h5 of a slide, and NAME.A-B.h5 of its groups A to B. result_part_of: the
+ * length of NAME if a name without its ending is that of a part, else 0. result_has_own_name: is
+ * this the result of one slide, or of some of its groups, under the slide's name? */
+size_t result_part_of(const char *stem, size_t n);
+bool result_has_own_name(const struct result *r, const char *path);
 /* May `path` be replaced by a result of the slides that has() knows? Yes if it is no result that
  * can be read, or one of such slides only. The message names the file and a slide that would be
  * lost. */

@@ -411,21 +411,6 @@ static bool has_name_of_output(struct result *r, const char *name)
     return is;
 }
 
-/* Is this the result of one slide, or of some of its groups, under the slide's name? */
-static bool is_own_result(const struct result *r, const char *name)
-{
-    const char *slide = result_slides(r) == 1 ? result_slide_name(r, 0) : "";
-    const size_t n = strlen(slide);
-    char rest[64];
-    int64_t first, last;
-    if (n == 0 || strncmp(name, slide, n) != 0)
-        return false;
-    if (sscanf(name + n, ".%" SCNd64 "-%" SCNd64, &first, &last) != 2)
-        return !strcmp(name + n, RESULT_ENDING);
-    snprintf(rest, sizeof rest, ".%" PRId64 "-%" PRId64 RESULT_ENDING, first, last);
-    return !strcmp(name + n, rest);
-}
-
 /* The result in the output folder, if a merge has written it for its slides and not a run for one
  * of them. Else NULL. */
 static struct result *open_output(const struct merging *m, const char *name)
@@ -434,7 +419,7 @@ static struct result *open_output(const struct merging *m, const char *name)
     char *path = folder_join(m->o->output, name);
     struct result *r = may_be_output(name) ? result_open(path, &e) : NULL;
     free(path);
-    if (!r || (has_name_of_output(r, name) && !is_own_result(r, name)))
+    if (!r || (has_name_of_output(r, name) && !result_has_own_name(r, name)))
         return r;
     result_close(r);
     return NULL;

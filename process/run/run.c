@@ -602,11 +602,27 @@ static int by_stem(const void *a, const void *b)
     return order ? order : n < m ? -1 : n > m;
 }
 
-/* A slide's name in a result is its store's stem: no two may have the same. */
-static int check_names(const struct input_files *files, struct err *e)
+/* The store in the sorted list whose parts may be named as this store's result; or NULL. */
+static const char *find_whole(char **sorted, size_t n, const char *store)
+{
+    size_t length;
+    const char *stem = path_stem(store, &length);
+    const size_t part = result_part_of(stem, length);
+    if (!part)
+        return NULL;
+    char *name = memory_print("%.*s" RESULT_ENDING, (int)part, stem);
+    char *const *found = bsearch(&name, sorted, n, sizeof *sorted, by_stem);
+    free(name);
+    return found ? *found : NULL;
+}
+
+/* A slide's name in a result is its store's stem: no two may have the same. Of shares of groups no
+ * part may have the name of another slide's result. */
+static int check_names(const struct input_files *files, bool parts, struct err *e)
 {
     const size_t n = (size_t)files->n;
     char **sorted = memory_need(n, sizeof *sorted);
+    const char *whole = NULL;
     int r = 0;
     memcpy(sorted, files->paths, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_stem);
@@ -618,6 +634,11 @@ static int check_names(const struct input_files *files, struct err *e)
         else if (k > 0 && !by_stem(&sorted[k - 1], &sorted[k]))
             r = err_set(e, "%s and %s: two stores have the same name; write them to two results",
                         sorted[k - 1], sorted[k]);
+        else if (parts && (whole = find_whole(sorted, n, sorted[k])))
+            r = err_set(e,
+                        "%s and %s: a part of the first (--by group) may get the name of the "
+                        "result of the second; write them to two folders",
+                        whole, sorted[k]);
     }
     free(sorted);
     return r;
@@ -645,6 +666,16 @@ static bool is_finished(struct run *r, const char *path)
         json_store(r, path, NULL);
     }
     return have != 0;
+}
+
+/* Whatever --force replaces, it is not the result of another slide. */
+static bool is_others(struct run *r, const char *path)
+{
+    struct err e = {0};
+    const bool is = run_output_is_others(r->out, path, &e);
+    if (is)
+        report_failure(r, path, &e);
+    return is;
 }
 
 /* 1: the slide of the store is in the partial result, and goes into the output, or is rejected as
@@ -677,8 +708,8 @@ static int drop_finished(struct run *r, struct err *e)
     struct input_files *files = &r->o->files;
     int kept = 0, taken = 0;
     for (int k = 0; k < files->n; k++) {
-        if (r->o->force || stop_signal() || taken < 0 ||
-            (!is_finished(r, files->paths[k]) &&
+        if (stop_signal() || taken < 0 || (r->o->force && !is_others(r, files->paths[k])) ||
+            (!r->o->force && !is_finished(r, files->paths[k]) &&
              (taken = take_slide(r, files->paths[k], e)) <= 0)) {
             files->paths[kept++] = files->paths[k];
             continue;
@@ -972,7 +1003,7 @@ int run_main(struct options *o)
         err_set(&e, "--groups takes one store at a time");
     else if (o->choice.kind == SPECTRUM_CUDA && spectrum_check_build(&e))
         err_add(&e, "--device %s", o->device); /* no other input or try changes that */
-    if (*e.msg || check_names(&o->files, &e) || check_target(o, &e))
+    if (*e.msg || check_names(&o->files, o->by_group && o->tasks, &e) || check_target(o, &e))
         return command_usage_error(o->command, &e);
     if (!output_is_folder(o->output, RESULT_ENDING) &&
         o->files.n > 0) /* the order of names, as in merge */

@@ -226,11 +226,27 @@ static int reject_damaged(const struct run_output_found *found, const char *stor
                    store, target, found->damaged, found->damaged == 1 ? "" : "s");
 }
 
+/* See run_output_is_others(). A result that a user has renamed is not meant. */
+static bool is_others(const struct result *old, const char *store, const char *target,
+                      struct err *e)
+{
+    size_t n;
+    const char *stem = path_stem(store, &n);
+    const char *slide = result_slides(old) == 1 ? result_slide_name(old, 0) : "";
+    if (!result_has_own_name(old, target) || (strlen(slide) == n && !memcmp(slide, stem, n)))
+        return false;
+    err_set(e, "%s: %s exists and is the result of slide %s; name another folder", store, target,
+            slide);
+    return true;
+}
+
 /* As run_output_have, of a result that can be opened. */
 static int judge_result(const struct run_output *r, struct result *old, const char *store,
                         const char *target, struct run_output_found *found, struct err *e)
 {
     struct result_slide slide;
+    if (is_others(old, store, target, e))
+        return -1;
     if (result_same_params(result_params(old), r->params, &found->other)) {
         found->kept = true;
         return err_set(e,
@@ -281,6 +297,20 @@ int run_output_have(const struct run_output *r, const char *store, struct run_ou
         return 0;
     char *target = target_of(r, name, n);
     const int is = judge(r, store, target, found, e);
+    free(target);
+    return is;
+}
+
+bool run_output_is_others(const struct run_output *r, const char *store, struct err *e)
+{
+    size_t n;
+    struct err why = {0};
+    const char *name = path_stem(store, &n);
+    char *target = r->folder ? target_of(r, name, n) : memory_copy("");
+    const char *stem = path_stem(target, &n);
+    struct result *old = result_part_of(stem, n) ? result_open(target, &why) : NULL;
+    const bool is = old && is_others(old, store, target, e);
+    result_close(old);
     free(target);
     return is;
 }

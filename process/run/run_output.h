@@ -15,6 +15,7 @@
 #include "process/engine/regions.h"
 #include "process/options/options.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct run_output;
@@ -41,6 +42,9 @@ struct run_output *run_output_open(const struct options *o, struct err *e);
  *    with found->kept, a result of other parameters, or one that --on-damage fail rejects. */
 int run_output_have(const struct run_output *r, const char *store, struct run_output_found *found,
                     struct err *e);
+/* Has the folder the result of another slide under the name that the store's would get? A slide a.1-2
+ * and groups 1 to 2 of a slide `a` have one. Then e says so, and nothing may replace it. */
+bool run_output_is_others(const struct run_output *r, const char *store, struct err *e);
 /* Does the partial result have the slide of this store, as it would be computed now? 1: yes; *s is
  * to be freed with result_slide_free(). 0: no; if its store has changed, e says so. */
 int run_output_take(struct run_output *r, const char *store, struct result_slide *s, struct err *e);
