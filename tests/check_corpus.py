@@ -88,6 +88,39 @@ def test_wrong_use():
     says(corpus(status=2).err, "plan | run | step | finish | status | cancel | remove")
 
 
+def test_files_of_the_user_are_refused_by_name():
+    """Whatever name a corpus needs in OUT, before it writes anything; its own files, and empty ones, are no hindrance."""
+    given = slides(1)
+    tables = {"names.txt": "anna\nbert\n", "plan.tsv": "step\tday\n1\tMonday\n", "records.jsonl": '{"id": 7}\n', "corpus.json": '{"title": "mine"}\n',
+              "jobs": "dentist\ntaxes\n", "withdrawn.txt": "path to nowhere\n", "lock": "of the bicycle: 1234\n", "cancelled": "the meeting\n"}
+    for name, text in tables.items():
+        for command in (["run", "--scheduler", "local"], ["plan"]):
+            out = tmp()
+            path = put_file(os.path.join(out, name), text)
+            p = corpus(*command, "-o", out, *given, status=1)
+            expect(p.err == "corpus: %s: already exists and is no file of a corpus; not overwritten: rename it\n" % path, p.err)
+            expect(os.listdir(out) == [name] and text_in(path) == text, "%s: %s", name, os.listdir(out))
+    out = tmp()
+    os.mkdir(out + "/results")
+    mine = put_file(out + "/results/failed.csv", "who,why\nanna,ill\n")
+    for name in tables:
+        if name != "corpus.json":
+            put_file(os.path.join(out, name), "")
+    local(out, *given)
+    expect(text_in(mine) == "who,why\nanna,ill\n", "failed.csv of the user")
+    says(local(out, *given).err, "nothing to do")
+    for name, text in tables.items():  # in a corpus that has begun; its cache is made again
+        if name != "records.jsonl":
+            with open(os.path.join(out, name), "a+") as f:
+                f.seek(0)
+                before = f.read()
+            put_file(os.path.join(out, name), text)
+            says(corpus("run", "--scheduler", "local", "-o", out, *given, status=1).err, out + "/" + name, "rename it")
+            expect(text_in(os.path.join(out, name)) == text, name)
+            put_file(os.path.join(out, name), before)
+    says(local(out, *given).err, "nothing to do")
+
+
 def test_planted_links_are_not_followed():
     """Another user who may write into OUT cannot make a run overwrite a file elsewhere."""
     victim = os.path.join(tmp(), "victim")

@@ -17,7 +17,9 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shlex
+import stat
 import sys
 import tempfile
 import threading
@@ -28,6 +30,11 @@ from corpus_lib.publish import clean, host_name
 
 SEVERAL = (".dcm", ".mrxs", ".vms", ".vmu")  # slides that consist of several files
 SHAPE = {"wsi2h5": list, "h5spec": list, "run": dict, "merged": dict, "rejected": dict, "passed_over": list}
+
+# How files begin that corpora keep in OUT and write or remove; others of these names are the user's
+BEGINS = {"names.txt": r"[^\t\n]+\t/", "plan.tsv": r"# wsi-corpus plan ", "records.jsonl": r'\{"slide": "', "corpus.json": r"",
+          "jobs": r"\d+\t\w+\t", "withdrawn.txt": r"\w+ [0-9a-f]{64}\n", "lock": r"\S+\n?\Z", "cancelled": r"\Z"}
+MOST_BEGIN = 1 << 16  # bytes
 
 # What a slide's files are at this moment. remains: "" (done), convert or process; files: the state of the
 # slide's files; store, result: stamps, "" for what does not exist
@@ -81,6 +88,7 @@ class Corpus:
 
     def __init__(self, out):
         self.out = os.path.abspath(out)
+        self.refuse_foreign_files()
         self.settings = self.read_settings()
         self.stores = self.settings.get("stores") or self.path("stores")
         self.withdrawn = set(read_lines(self.path("withdrawn.txt")))  # see mark_of()
@@ -131,7 +139,23 @@ class Corpus:
             found = None
         if not isinstance(found, dict) or not all(isinstance(found.get(k, kind()), kind) for k, kind in SHAPE.items()):
             die("%s: damaged; delete it and give the options of the corpus again; finished files are kept" % path)
+        if found and not SHAPE.keys() & found.keys():
+            refuse_foreign(path)
         return found
+
+    def refuse_foreign_files(self):
+        """Ends the program if a file of the user has a name that the corpus needs. An empty one holds nothing. In a corpus
+        that has begun, what does not look like records is damaged, and made again."""
+        for name, begin in BEGINS.items():
+            at = look(self.path(name))
+            if not at or name == "records.jsonl" and self.is_known():
+                continue
+            try:
+                text = text_begin(self.path(name), MOST_BEGIN) if stat.S_ISREG(at.st_mode) else None
+            except PermissionError:
+                continue  # whoever needs it says so
+            if text is None or text and not re.match(begin, text):
+                refuse_foreign(self.path(name))
 
     def add_job(self, kind, job):
         """Notes a job of a run in OUT/jobs, to which its finish job may add at the same time."""
@@ -264,7 +288,7 @@ class Corpus:
             clean(folder)
         for folder in (self.stores, self.path("results")):  # status has the list of all batches
             for left in glob.glob(os.path.join(glob.escape(folder), "failed.claimed-%s.csv" % ("[0-9a-f]" * 16))) + [os.path.join(folder, "failed.csv")]:
-                remove_unlocked(left)
+                remove_unlocked(left, "slide,reason")
 
 
 class Lock:
@@ -347,6 +371,15 @@ def hash_of(folder, begin, end):
     return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
 
 
+def text_begin(path, n):
+    with open(path, "rb") as f:
+        return f.read(n).decode("utf-8", "surrogateescape")
+
+
+def refuse_foreign(path):
+    die("%s: already exists and is no file of a corpus; not overwritten: rename it" % path)
+
+
 def known_corpus(out):
     """A corpus that exists. Its programs are those of its last run, unless the environment names others."""
     corpus = Corpus(out)
@@ -386,11 +419,12 @@ def now_in(folder):
         return os.fstat(f.fileno()).st_mtime
 
 
-def remove_unlocked(path):
-    """Removes a file, unless a writer still holds a lock on it."""
+def remove_unlocked(path, begin):
+    """Removes a file that begins so, unless a writer still holds a lock on it."""
     try:
-        with open(path) as f:
+        with open(path, "rb") as f:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
+            if f.read(len(begin)) == begin.encode():
+                os.unlink(path)
     except OSError:
         pass
