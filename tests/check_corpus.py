@@ -701,7 +701,7 @@ def test_names_that_messages_show_otherwise_and_long_paths():
 
 
 def test_a_carriage_return_in_a_name():
-    """It was taken for a line break: the slide was in no list. Such a name is refused, beside one with a line break."""
+    """wsi-corpus took it for a line break and listed the slide nowhere. It rejects such names now, as those with a line break."""
     names = "b\rc", "b\nc"
     folder, out = folder_with({"a.svs": slides(1)[0], **{name + ".svs": slides(2)[1] for name in names}}), new_out()
     p = local(out, folder, status=1)
